@@ -185,7 +185,7 @@ def from_composed(
                 f" \"{key}='…'\""
             )
         if extra(field, "group"):
-            if not isinstance(values[key], dict):
+            if not isinstance(values.setdefault(key, {}), dict):
                 raise UserError(
                     f"{key}={value}: this command takes single keys of {key}, not presets: write"
                     f" {key}.KEY=VALUE, as in decoding.beam_size=1"

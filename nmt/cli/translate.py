@@ -141,7 +141,7 @@ def main(arguments: _Arguments) -> None:
         outs = _translate_document(arguments, document, model.config, pipeline, folders)
     else:
         outs = _translate_lines(arguments, file, reader, write, model, pipeline, folders)
-    if protection is not None:
+    if protection and (arguments.protect or any(vars(protection.counts).values())):
         print_line(str(protection.counts))
     if translator.glossary:
         print_line(str(translator.glossary.counts))

@@ -1,11 +1,13 @@
 """Files of translators: XLIFF 1.2 and 2, and gettext's PO. Missing targets are filled in."""
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lxml import etree
 
+from nmt.base.errors import UserError
 from nmt.documents.document import DocumentFile
 from nmt.documents.office import parse_xml, to_xml
 from nmt.documents.pieces import Piece, Unit, has_letters, text_of
@@ -13,7 +15,13 @@ from nmt.documents.xml_text import Element, XmlFormat
 
 _INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}))
 # States of a target that is yet to be translated, in versions 1.2 and 2.
+_STRING = re.compile(r'#[^~].*|(?:#~[ |]*)?(?:msg\w+(?:\[\d+\])?)?\s*"(?:[^"\\]|\\.)*"\s*')
 _OPEN = {None, "new", "needs-translation", "initial"}
+
+
+def primary(code: str) -> str:
+    """Return the language of a code without script and country."""
+    return re.split("[-_]", code)[0].lower()
 
 
 class Xliff(DocumentFile):
@@ -29,6 +37,17 @@ class Xliff(DocumentFile):
         if etree.QName(root).localname != "xliff":
             raise self.invalid("its root is not <xliff>")
         self._namespace = root.tag.rpartition("xliff")[0]
+        for attribute, short, code in (
+            ("source-language", "srcLang", source),
+            ("target-language", "trgLang", target),
+        ):
+            given = {root.get(short), *(file.get(attribute) for file in root.iter("{*}file"))}
+            other = [one for one in given - {None} if primary(one) != primary(code)]
+            if other:
+                raise UserError(
+                    f"{path}: its {attribute} is {other[0]}, but the model translates"
+                    f" {source}-{target}; use another model or file"
+                )
         self._is_first = root.get("version", "1.2").startswith("1")
         self._found: list[tuple[Element, Element, Unit]] = []
         for element in root.iter(self._tag("trans-unit" if self._is_first else "segment")):
@@ -97,7 +116,12 @@ class Po(DocumentFile):
         import polib  # noqa: PLC0415 - of the packages for documents
 
         try:
-            self._file = polib.pofile(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            # polib takes the last letter of an unfinished string for its quote.
+            for number, line in enumerate(text.split("\n"), start=1):
+                if '"' in line and not line.startswith("# ") and not _STRING.fullmatch(line):
+                    raise ValueError(f"line {number}: a quote is missing")
+            self._file = polib.pofile(text)
         except (OSError, ValueError) as error:
             raise self.invalid(error) from None
         self._open = [

@@ -73,6 +73,7 @@ class Token:
 
 def unit_of(tokens: Sequence[Token]) -> Unit:
     """Build a unit; begins and ends without a partner become objects."""
+    tokens = _with_joined_objects(tokens)
     partner: dict[int, int] = {}
     opened: list[int] = []
     for index, token in enumerate(tokens):
@@ -98,6 +99,22 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
     return to_unit(unit)
 
 
+def _with_joined_objects(tokens: Sequence[Token]) -> list[Token]:
+    """Make objects between which there are only blanks one object, blanks included."""
+    joined: list[Token] = []
+    for token in tokens:
+        joined.append(token)
+        while len(joined) > 2:
+            first, blank, last = joined[-3:]
+            is_blank = blank.kind == "text" and blank.text and not blank.text.strip()
+            if not (
+                first.kind == last.kind == "object" and is_blank and not first.text + last.text
+            ):
+                break
+            joined[-3:] = [Token(first.raw + blank.raw + last.raw, "object")]
+    return joined
+
+
 class _Element(Markup):
     """An element of its own: equal to no other with the same markup."""
 
@@ -116,7 +133,10 @@ class TextFile(DocumentFile):
         try:
             self._text = path.read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            raise self.invalid(f"{error.reason} at byte {error.start:,}") from None
+            raise UserError(
+                f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}; convert it, as"
+                " by iconv -f latin1 -t utf-8"
+            ) from None
         self._parts = [
             part if isinstance(part, str) or has_letters(text_of(part[1])) else part[0]
             for part in self.parse(self._text)

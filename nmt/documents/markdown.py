@@ -7,7 +7,7 @@ from itertools import accumulate
 from nmt.documents.document import TextFile, Token, unit_of
 from nmt.documents.pieces import Unit
 
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A\ufeff?(?:---\r?\n.*?\n(?:---|\.\.\.)\r?\n)?", re.DOTALL)
 
 _INLINE = re.compile(
     r"""
@@ -16,7 +16,9 @@ _INLINE = re.compile(
       | (?P<ticks>`+)(?!`)(?:.|\n)+?(?<!`)(?P=ticks)(?!`)    # code
       | !\[[^\]]*\](?:\([^()]*\)|\[[^\]]*\])                 # an image
       | <[A-Za-z][\w+.-]*:[^<>\s]*> | <[^<>\s]+@[^<>\s]+>    # an address
-      | \[\^[^\]\s]+\] | \A\[[ xX]\](?=\s)                   # a footnote mark, a task
+      | \A\[\^[^\]\s]+\]:[ ]* | \[\^[^\]\s]+\]             # a footnote, and its mark
+      | \n\[[^\]]+\]:[^\n]*                                 # an address for later
+      | \A\[[ xX]\](?=\s)                   # a task
       | <!--(?:.|\n)*?-->
       | \$[^$\s](?:[^$\n]*[^$\s])?\$(?!\d)                   # a formula
     )

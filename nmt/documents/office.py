@@ -87,6 +87,8 @@ class Archive(DocumentFile):
         self._paragraphs: list[tuple[Element, Unit]] = []
         try:
             with zipfile.ZipFile(path) as archive:
+                if damaged := archive.testzip():
+                    raise self.invalid(f"{damaged} is damaged")
                 kept = _table_headers(archive) if path.suffix.lower() == ".xlsx" else set()
                 for entry in archive.infolist():
                     if self._kind.files.fullmatch(entry.filename):
@@ -100,6 +102,8 @@ class Archive(DocumentFile):
             RuntimeError,
         ) as error:
             raise self.invalid(error) from None
+        if not self._trees:
+            raise self.invalid("it has no file with text")
 
     def _read(self, name: str, data: bytes, kept: set[str]) -> None:
         tree = parse_xml(data)

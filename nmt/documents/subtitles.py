@@ -17,6 +17,7 @@ from nmt.documents.pieces import Piece, Unit, text_of
 _CUE = re.compile(r"-->[^\n]*\n((?:[^\S\n]*[^\s][^\n]*(?:\n|\Z))+)")
 _TAG = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>]*>|\{\\[^{}]*\}|<[\d:.]+>")
 _SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*[-–—]\s*\S")
+_LINE = re.compile(r"[^\n]+")
 _SENTENCE_END = re.compile(r"[.!?…。！？؟।♪:][\"'”’»)\]]*(?:\s|</[^<>]*>)*\Z")
 _MOST_CUES = 4  # in one sentence
 _MOST_LINES = 2  # in one cue
@@ -32,6 +33,8 @@ class Subtitles(TextFile):
 
     def parse(self, text: str) -> Iterator[str | tuple[str, Unit]]:
         """Yield what is kept, and each sentence with the times inside it."""
+        if text.strip() and not _CUE.search(text):
+            raise self.invalid("it has no line of times with text after it")
         position = 0
         for spans in _sentences(text):
             begin, end = spans[0][0], spans[-1][1]
@@ -102,13 +105,14 @@ def _sentences(text: str) -> Iterator[list[_Span]]:
     for match in _CUE.finditer(text):
         begin = match.start(1)
         end = begin + len(match[1].rstrip())
-        lines = [line for line in match[1].split("\n") if line.strip()]
-        if len(lines) > 1 and all(map(_SPEAKER.match, lines)):
+        starts = [line.start() for line in _LINE.finditer(match[1]) if _SPEAKER.match(line[0])]
+        if len(starts) > 1 and starts[0] == 0:
             if sentence:
                 yield sentence
             sentence = []
-            for line in re.finditer(r"[^\n]+", text[begin:end]):
-                yield [(begin + line.start(), begin + line.start() + len(line[0].rstrip()))]
+            for first, last in pairwise([*starts, end - begin]):
+                length = len(match[1][first:last].rstrip())
+                yield [(begin + first, begin + first + length)]
             continue
         if sentence and (_SPEAKER.match(match[1]) or len(sentence) == _MOST_CUES):
             yield sentence

@@ -205,15 +205,16 @@ def _read_table(path: Path, source: str, target: str) -> Iterator[_Row]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}") from None
-    first = text.partition("\n")[0]
+    has_quotes = '"' in text.partition("\n")[0]
+    first = regex.sub('"[^"]*"', "", text.partition("\n")[0])
     delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
     quoting: Literal[0, 3] = (
-        csv.QUOTE_NONE if delimiter == "\t" and '"' not in first else csv.QUOTE_MINIMAL
+        csv.QUOTE_NONE if delimiter == "\t" and not has_quotes else csv.QUOTE_MINIMAL
     )
     columns = list(_COLUMNS)
     names = {source.lower(): "source", target.lower(): "target"}
-    lines = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting)
-    for number, cells in enumerate(lines, start=1):
+    lines = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting, strict=True)
+    for number, cells in enumerate(_checked(lines, path), start=1):
         values = [cell.strip() for cell in cells]
         given = [names.get(value.lower(), value.lower()) for value in values]
         if number == 1 and {"source", "target"} <= set(given):
@@ -226,6 +227,13 @@ def _read_table(path: Path, source: str, target: str) -> Iterator[_Row]:
             is_exact = row.get("case", "").lower() == "exact" or kept or not row.get("target")
             translation = row["source"] if kept else row.get("target") or row["source"]
             yield row["source"], translation, is_exact
+
+
+def _checked(lines: Iterable[list[str]], path: Path) -> Iterator[list[str]]:
+    try:
+        yield from lines
+    except csv.Error as error:
+        raise UserError(f"{path}: {error}; correct the quotes of the file") from None
 
 
 def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:

@@ -333,7 +333,6 @@ def test_json_keeps_keys_and_layout(path: Path) -> None:
         ("b.xlf", b"<other/>"),
         ("a.json", b'{"a": '),
         ("a.po", b"hello"),
-        ("a.md", b"\xff\xfe"),
     ],
 )
 def test_invalid_documents(tmp_path: Path, name: str, content: bytes) -> None:
@@ -383,3 +382,43 @@ def test_placed_follows_the_alignment() -> None:
         Piece("", (), "note"),
         Piece("."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.docx", archive(word__styles="<kept/>"), "has no file with text"),
+        ("a.srt", b"no times\n", "no line of times"),
+        ("a.po", b'msgid "The cat\nmsgstr ""\n', "line 1: a quote is missing"),
+        ("a.md", b"caf\xe9", "is not UTF-8"),
+        (
+            "a.xlf",
+            XLIFF.replace("original", 'target-language="fr" original').encode(),
+            "is fr, but",
+        ),
+    ],
+)
+def test_documents_that_would_be_damaged(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        open_document(tmp_path / name, "en", "de")
+
+
+def test_markdown_of_other_systems(tmp_path: Path) -> None:
+    text = (
+        '\ufeff---\r\ntitle: kept\r\n---\r\n[^1]: A note.\n[ref]: http://x.y "kept"\n\n'
+        "![kept](a.png) $x_1$ [^1] a word\n"
+    )
+    (tmp_path / "a.md").write_bytes(text.encode())
+    assert translated(tmp_path / "a.md", str.upper).decode() == text.replace(
+        "A note", "A NOTE"
+    ).replace("a word", "A WORD")
+
+
+def test_three_lines_of_two_speakers(tmp_path: Path) -> None:
+    head = "1\n00:00:01,000 --> 00:00:03,000\n"
+    (tmp_path / "a.srt").write_text(f"{head}- The dog.\n- The cat\nsleeps.\n")
+    data = translated(tmp_path / "a.srt", str.upper).decode()
+    assert data == f"{head}- THE DOG.\n- THE CAT SLEEPS.\n"
