@@ -9,6 +9,7 @@ fastText does not know are compared by their scripts, if these differ.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 
 import langcodes
 import regex
@@ -17,10 +18,15 @@ from data_prep.languages import fasttext_codes, probabilities
 from data_prep.names import is_same, language
 from nmt.base.errors import UserError
 from nmt.base.languages import script_of
+from nmt.base.log import print_line
 
 _CHUNK_LETTERS = 100
 _MIN_CHUNKS = 5
 _MAX_CHUNKS = 500
+
+_MAX_TEXTS = 20_000
+_MOST_ODD = 0.1
+"""A larger share of pairs that look odd is worth a warning."""
 
 _RELATED_DISTANCE = 14
 """Languages at most this far apart in CLDR, such as Indonesian and Malay, are often confused."""
@@ -55,7 +61,9 @@ def check_direction(sides: Iterable[Iterable[str]], direction: str, name: str) -
         Whether there was enough text to check.
     """
     codes = direction.split("-")
-    samples = [list(_chunks(side)) for side in sides]
+    texts = [list(islice(side, _MAX_TEXTS)) for side in sides]
+    _warn_of_odd_text(texts, name)
+    samples = [list(_chunks(side)) for side in texts]
     if min(map(len, samples)) < _MIN_CHUNKS:
         return False
     found = [_languages(chunks) for chunks in samples]
@@ -72,6 +80,22 @@ def check_direction(sides: Iterable[Iterable[str]], direction: str, name: str) -
             " corpus.check_languages=false"
         )
     return True
+
+
+def _warn_of_odd_text(texts: list[list[str]], name: str) -> None:
+    """Print a warning if many pairs have equal sides, or were split into subwords already."""
+    pairs = list(zip(*texts, strict=False))
+    equal = sum(source == target and any(map(str.isalpha, source)) for source, target in pairs)
+    split = sum("@@ " in source or "@@ " in target for source, target in pairs)
+    for number, problem in (
+        (equal, "have two equal sides, from which a model learns to copy"),
+        (
+            split,
+            "have @@, as text that is split into subwords; remove it (sed 's/@@ //g')",
+        ),
+    ):
+        if number > _MOST_ODD * len(pairs):
+            print_line(f"warning: {name}: {100 * number / len(pairs):.0f} % of the pairs {problem}")
 
 
 def _swapped_or_equal(found: list[dict[str, float]], labels: list[set[str]]) -> str:

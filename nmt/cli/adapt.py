@@ -56,6 +56,7 @@ ConfigStore.instance().store(name="adapt_schema", node=schema(_Arguments))
 def main(composed: DictConfig) -> None:
     """Adapt a model."""
     from nmt.runs.adapt import GENERAL, adapt, general_test_set
+    from nmt.runs.job_names import task_overrides
     from nmt.training import distributed
 
     OmegaConf.set_struct(composed, False)
@@ -63,7 +64,7 @@ def main(composed: DictConfig) -> None:
     arguments: _Arguments = from_composed(_Arguments, OmegaConf.masked_copy(composed, own))
     for key in own:
         del composed[key]
-    overrides = OverridesParser.create().parse_overrides([*HydraConfig.get().overrides.task])
+    overrides = OverridesParser.create().parse_overrides(task_overrides(HydraConfig.get()))
     given = {override.key_or_group for override in overrides}
     if distributed.is_launched():
         raise UserError("adapt cannot be combined with torchrun: use training.num_processes=N")

@@ -89,7 +89,7 @@ def run_composed(command: Callable[[Config], float | None], composed: DictConfig
     if folder := sweep_folder():
         return run_job(folder, lambda: command(to_config(composed)), composed.run.dry_run)
     _check_no_sweep(HydraConfig.get().runtime.choices)
-    _report_overruled(HydraConfig.get().overrides.task)
+    _report_overruled(job_names.task_overrides(HydraConfig.get()))
     return command(to_config(composed))
 
 

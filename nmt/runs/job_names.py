@@ -15,7 +15,7 @@ class JobNames(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_options: Any) -> None:
         """Exclude the keys with one value on the command line."""
-        overrides = OverridesParser.create().parse_overrides([*config.hydra.overrides.task])
+        overrides = OverridesParser.create().parse_overrides(task_overrides(config.hydra))
         varies = {one.key_or_group: one.is_sweep_override() for one in overrides}  # the last counts
         constants = [key for key in varies if not varies[key]]
         excluded = [*config.hydra.job.config.override_dirname.exclude_keys, *constants]
@@ -23,6 +23,15 @@ class JobNames(Callback):
         # Launchers compose the configuration of each job again, with these overrides.
         key = "hydra.job.config.override_dirname.exclude_keys"
         config.hydra.overrides.hydra.append(f"{key}=[{names}]")
+
+
+def task_overrides(hydra: Any) -> list[str]:
+    """Return the overrides of the command line as they stand, with their interpolations.
+
+    `hydra` is the node of this name.
+    """
+    overrides: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
+    return [str(one) for one in overrides]
 
 
 def folder_name(overrides: str) -> str:

@@ -30,6 +30,7 @@ from nmt.base.ray_cluster import connect_to_ray
 from nmt.base.signals import REQUESTS, Interruption, is_ignored
 from nmt.base.system import signal_at_death_of_parent
 from nmt.run_folder import Run, Status
+from nmt.runs.job_names import task_overrides
 
 # Longest time that an interrupted sweep waits for its runs. It is limited, because runs that
 # another command trains in the same folder do not end.
@@ -92,7 +93,7 @@ def _failures(sweep: Path) -> dict[str, int]:
 
 def _check_keys(config: DictConfig) -> None:
     """Raise UserError if a swept key names the folder, or a search would look for the worst."""
-    overrides = OverridesParser.create().parse_overrides(list(config.hydra.overrides.task))
+    overrides = OverridesParser.create().parse_overrides(task_overrides(config.hydra))
     swept = {one.get_key_element() for one in overrides if one.is_sweep_override()}
     for key in sorted(swept & {"run.name", "run.outputs"}):
         raise UserError(f"{key} names the folder of the sweep; start a command for each value")

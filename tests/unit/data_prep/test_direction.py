@@ -130,3 +130,19 @@ def test_each_source_and_split_is_checked(toy: Toy, tmp_path: Path) -> None:
         write_lines(toy.raw / f"news.{code}", [TEXT["fr"]] * 30)
     with pytest.raises(UserError, match=r"corpus\.name=toy, split news: the source text is in Fre"):
         toy.prepare()
+
+
+@pytest.mark.parametrize(
+    ("sides", "warning"),
+    [
+        ([["A dog.", "One"] * 9, ["A dog.", "Eins"] * 9], "50 % of the pairs have two equal sides"),
+        ([["A d@@ og."] * 9, ["Ein Hund."] * 9], "100 % of the pairs have @@"),
+        ([["A dog.", "3"] * 9, ["Ein Hund.", "3"] * 9], ""),
+    ],
+)
+def test_odd_text_is_warned_of(
+    sides: list[list[str]], warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_direction(sides, "en-de", "mine")
+    assert warning in capsys.readouterr().err
+    assert warning or not capsys.readouterr().err

@@ -236,3 +236,8 @@ DIRECTION = {"corpus.direction": "en-de"}
 @checked_dataclass
 class Empty:
     pass
+
+
+def test_an_interpolation_that_leads_nowhere_is_one_sentence(run: Run) -> None:
+    with pytest.raises(UserError, match="nope"):
+        run("training.max_updates=${nope}")
