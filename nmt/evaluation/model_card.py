@@ -1,5 +1,6 @@
 """The README of a model folder or of an exported model, made from `scores.json`."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,8 +94,14 @@ def model_card(
         "verification": verification,
         # A `scores.json` from elsewhere must not add headings or control characters.
         "clean": lambda line: printable(" ".join(line.split())),
+        "plain": _plain,
         "column_title": column_title,
         "describe_cost": describe_cost,
         "format_score": format_score,
     }
     return render_text(_TEMPLATE, context)
+
+
+def _plain(text: str) -> str:
+    """Escape a text, such as the name of a test set, so that Markdown shows it as it is."""
+    return re.sub(r"([\\`*\[\]<>|&])", r"\\\1", text)

@@ -10,6 +10,8 @@ from data_prep.progress import Reporter
 from nmt.base import layout
 from nmt.base.log import set_up_logging
 from nmt.config import Config, CorpusSource
+from nmt.runs.opening import check_configuration
+from nmt.tracking.trackers import check_trackers
 from nmt.trained_model import load_trained_model
 from nmt.training import distributed, fresh_model
 from nmt.training.dry_run import log_cost
@@ -19,12 +21,15 @@ def dry_run(config: Config) -> None:
     """Log size, memory and time of a training; of several processes, only the first one does.
 
     Raises:
-        UserError: the training would refuse its tokenizer or its initial model.
+        UserError: the training would refuse its trackers, its run folder, its tokenizer or its
+            initial model.
     """
     if distributed.is_launched():
         distributed.check_launcher()
     layout.check_no_way_out(config.run_folder)
     set_up_logging()
+    check_trackers(config.tracking)
+    check_configuration(config)
     if not distributed.is_main_process():
         return
     training = distributed.with_num_threads(config.training, config.run.parallel_runs)

@@ -69,3 +69,9 @@ def test_recorded_text_does_not_add_headings_or_control_characters(
     card = card_of(trained_model, notes=["from\n## Title\x1b[31m", languages])
     assert "- from ## Title\\x1b[31m" in card.splitlines()
     assert f"- {languages}" in card.splitlines()  # not shortened
+
+
+def test_names_are_shown_as_they_are(trained_model: TrainedModel) -> None:
+    card = card_of(trained_model, test_sets={"a|<b>*x* held_out": TEST_SET})
+    assert r"- a\|\<b\>\*x\* held_out (wmt14)" in card
+    assert "<b>" not in card
