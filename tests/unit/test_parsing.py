@@ -49,6 +49,7 @@ def scored(
 ) -> dict[str, dict[str, float]]:
     folders = [trees.parent / f"run{number}" for number in range(len(runs))]
     for folder, hypotheses in zip(folders, runs, strict=True):
+        write_lines(folder / "config.yaml", ["corpus: {name: toy, direction: en-lin}"])
         texts = {"source": sources, "reference": FORMS, "hypotheses": hypotheses}
         for name, lines in texts.items():
             write_lines(folder / "evaluation" / "test" / f"{name}.txt", lines)

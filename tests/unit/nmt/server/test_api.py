@@ -257,7 +257,7 @@ def test_documents_are_translated_and_kept(served: Served) -> None:
         ("a.pdf", b"", 400, "a.pdf: .pdf files cannot be translated"),
         ("a.xyz", b"", 400, "a.xyz is no document of a kind that can be translated"),
         ("../a.html", b"", 400, "file: its name is empty, hidden or has a slash"),
-        ("a.html", b"<p>\xff", 400, "a.html: is no valid html file"),
+        ("a.html", b"<p>\xff", 400, "a.html: is not UTF-8"),
         ("a.html", b"a" * 1_100_000, 413, "more than 1,065,536 bytes"),
     ],
 )
