@@ -92,7 +92,7 @@ def test_a_dry_run_measures_real_updates(
     dry.config = with_batching(dry.config, layout=layout, tokens_per_micro_batch="auto")
     log = dry.log(digit_corpus)
     assert "batching.tokens_per_micro_batch=auto: 1" in log
-    assert "memory       0." in log
+    assert re.search(r"memory +\d+\.\d+ of", log)  # of this process, whatever ran in it before
     assert "s per update" in log
 
 
