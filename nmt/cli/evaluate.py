@@ -196,6 +196,8 @@ def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Eval
     translator = arguments.translator(model, system.model)
     evaluation = evaluate.evaluate(translator, test_set, system.name)
     if glossary := translator.glossary:
+        for pair in zip(test_set.sources, evaluation.hypotheses, strict=True):
+            glossary.count(*pair)
         evaluation = replace(
             evaluation, glossary={"file": arguments.glossary, **asdict(glossary.counts)}
         )

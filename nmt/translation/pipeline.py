@@ -95,6 +95,9 @@ class Pipeline:
             found = [list(map(self.confidence, some)) for some in found]
         if self.utilities:
             found = [_ranked(translations, self.utilities) for translations in found]
+        if glossary := self.translator.glossary:
+            for source, (best, *_) in zip(sources, found, strict=True):
+                glossary.count(source, best.text)
         return self._aligned(self.aligner, sources, found) if self.aligner else found
 
     def _aligned(

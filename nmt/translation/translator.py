@@ -44,9 +44,11 @@ class Translator:
         model: the model, with its tokenizers and limits.
         config: search options; None takes those that the model was scored with.
         engine: engine that searches; None is torch on the device of the model.
-        glossary: terms to be used in translations; the outcome of each is counted.
+        glossary: terms to be used in translations.
 
     Attributes:
+        glossary: see above. Whoever takes a translation counts the outcome of its terms, because a
+            text may be translated more than once.
         blank: separates the translations of consecutive segments or sentences; may be empty.
     """
 
@@ -114,8 +116,6 @@ class Translator:
             notes = self._notes(request, wanted, parts)
             joined_ranks = [_joined(rank, self.blank) for rank in ranks]
             translations.append([replace(one, notes=notes) for one in joined_ranks])
-            if self.glossary:
-                self.glossary.count(request.source, joined_ranks[0].text)
         return self._with_warning(given, translations)
 
     def _is_copied(self, request: Request) -> bool:

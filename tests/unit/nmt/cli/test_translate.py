@@ -349,6 +349,16 @@ def test_the_search_uses_a_term(
         translate("file=a.en", "out=b", "glossary=terms.tsv", "engine=ctranslate2")
 
 
+def test_the_terms_of_a_text_that_is_translated_twice_are_counted_once(
+    translate: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("terms.tsv").write_text("Kalo\tmi ra\n")
+    Path("a.en").write_text("Kalo <b>mine</b> 17.\n")
+    translate("file=a.en", "glossary=terms.tsv", "protect=true", "checks=true")
+    counts = re.findall(r"terms: (\d) as .* (\d) inflected, (\d) missed", capsys.readouterr().err)
+    assert sum(map(int, counts[0])) == 1
+
+
 def test_checks_are_in_json_lines_and_on_the_terminal(
     translate: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ class FakeTranslator:
     """Translates with a function."""
 
     blank = " "
+    glossary = None
 
     def __init__(self, change: Callable[[str], str]) -> None:
         self.change = change
