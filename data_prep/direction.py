@@ -9,7 +9,6 @@ fastText does not know are compared by their scripts, if these differ.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import islice
 
 import langcodes
 import regex
@@ -24,7 +23,6 @@ _CHUNK_LETTERS = 100
 _MIN_CHUNKS = 5
 _MAX_CHUNKS = 500
 
-_MAX_TEXTS = 20_000
 _MOST_ODD = 0.1
 """A larger share of pairs that look odd is worth a warning."""
 
@@ -61,7 +59,7 @@ def check_direction(sides: Iterable[Iterable[str]], direction: str, name: str) -
         Whether there was enough text to check.
     """
     codes = direction.split("-")
-    texts = [list(islice(side, _MAX_TEXTS)) for side in sides]
+    texts = list(map(list, sides))
     _warn_of_odd_text(texts, name)
     samples = [list(_chunks(side)) for side in texts]
     if min(map(len, samples)) < _MIN_CHUNKS:
@@ -89,10 +87,7 @@ def _warn_of_odd_text(texts: list[list[str]], name: str) -> None:
     split = sum("@@ " in source or "@@ " in target for source, target in pairs)
     for number, problem in (
         (equal, "have two equal sides, from which a model learns to copy"),
-        (
-            split,
-            "have @@, as text that is split into subwords; remove it (sed 's/@@ //g')",
-        ),
+        (split, "have @@, as text that is split into subwords; remove it (sed 's/@@ //g')"),
     ):
         if number > _MOST_ODD * len(pairs):
             print_line(f"warning: {name}: {100 * number / len(pairs):.0f} % of the pairs {problem}")

@@ -17,10 +17,9 @@ from nmt.base.errors import UserError
 from nmt.base.files import is_plain_name
 from nmt.config import CorpusConfig
 
-_PAIR_ENDINGS = {
-    ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff", ".po", ".tsv", ".csv", ".jsonl",
-    ".ndjson", ".json",
-}  # fmt: skip
+XLIFF_ENDINGS = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
+JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+_PAIR_ENDINGS = {".tmx", ".po", ".tsv", ".csv", *XLIFF_ENDINGS, *JSON_ENDINGS}
 _SCORES = "score"
 _NUM_NAMES = 10
 

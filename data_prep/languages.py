@@ -13,6 +13,7 @@ from typing import Any
 
 from data_prep.names import fit
 from nmt.base.errors import UserError
+from nmt.base.languages import primary
 from nmt.base.system import require_package
 
 _KEY = "corpus.cleaning.identify_language=true"
@@ -88,7 +89,7 @@ def _fasttext() -> Any:
 @cache
 def _fasttext_code(code: str) -> str:
     """Return fastText's code of a language; UserError if fastText does not know the language."""
-    known = [found for found in fasttext_codes() if fit(found, code.partition("_")[0]) is not None]
+    known = [found for found in fasttext_codes() if fit(found, primary(code)) is not None]
     if not known:
         raise UserError(
             f"corpus.direction has {code}, which language identification does not support; set"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.clean import Pair
-from data_prep.folders import Folder
+from data_prep.folders import JSON_ENDINGS, XLIFF_ENDINGS, Folder
 from data_prep.json_reader import JsonReader
 from data_prep.manifest import FactsCache
 from data_prep.po_reader import PoReader
@@ -24,9 +24,6 @@ from nmt.base.files import check_aligned
 from nmt.config import CorpusConfig
 from nmt.data.corpus import more_reference_paths
 
-_XLIFF = (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
-_JSON = (".json", ".jsonl", ".ndjson")
-
 
 def open_reader(
     path: Path, config: CorpusConfig, facts: FactsCache, report: Callable[[str], None]
@@ -36,9 +33,9 @@ def open_reader(
     match Path(plain_name(path)).suffix.lower():
         case ".tmx":
             return XmlReader(path, languages, facts, is_xliff=False)
-        case suffix if suffix in _XLIFF:
+        case suffix if suffix in XLIFF_ENDINGS:
             return XmlReader(path, languages, facts, is_xliff=True)
-        case suffix if suffix in _JSON:
+        case suffix if suffix in JSON_ENDINGS:
             return JsonReader(path, config, facts)
         case ".po":
             return PoReader(path, languages, facts)

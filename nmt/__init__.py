@@ -98,12 +98,9 @@ class Model:
         aligner = Aligner(self._model) if details else None
         terms = None
         if glossary is not None:
-            from nmt.trained_model import word_forms  # noqa: PLC0415
-            from nmt.translation.glossary import read_glossary  # noqa: PLC0415
+            from nmt.translation.glossary import open_glossary  # noqa: PLC0415
 
-            model = self._model.config
-            languages = model.source_language, model.target_language
-            terms = read_glossary(Path(glossary), *languages, word_forms(self._folder))
+            terms = open_glossary(Path(glossary), self._model, self._folder)
         confidence = confidence_of(self._folder, self._model) if details else None
         translator = Translator(self._model, config, glossary=terms)
         pipeline = Pipeline(translator, aligner=aligner, confidence=confidence)

@@ -22,6 +22,11 @@ _IDEOGRAPHIC = r"[\p{Line_Break=ID}\p{Line_Break=CJ}\p{Script=Han}--[\p{Script=L
 _UNSPACED = rf"[[{_IDEOGRAPHIC}\p{{Line_Break=SA}}\p{{Script=Tibetan}}]&&\p{{L}}]"
 
 
+def primary(code: str) -> str:
+    """Return a language without its script and region: `de` for `de_AT` and `de-AT`."""
+    return re.split("[-_]", code)[0].lower()
+
+
 @cache
 def script_of(code: str) -> str:
     """Return the ISO 15924 code of the script of a language, such as `Latn`; "" if unknown.

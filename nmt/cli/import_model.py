@@ -17,9 +17,8 @@ from nmt.base.outputs import Outputs, files_below
 from nmt.cli.application import application
 from nmt.config import checked_dataclass, from_mapping, save_config
 from nmt.exchange.confined import run_confined
-from nmt.exchange.import_request import Imported, Limits, Request
+from nmt.exchange.import_request import NUM_TEXTS, Imported, Limits, Request
 
-_NUM_TEXTS = 1_000
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _HUB_FILES = ["*config.json", "*vocab.json", "added_tokens.json", "source.spm", "target.spm"]
 # One file of weights, or several (`model-00001-of-00002.safetensors`) with an index.
@@ -53,7 +52,7 @@ def main(arguments: _Arguments) -> None:
     name = Path(arguments.folder)
     out = Path(arguments.out or Path("outputs", "imports", name.resolve().name))
     lines = iterate_lines(Path(arguments.check)) if arguments.check else []
-    texts = list(islice(lines, _NUM_TEXTS))
+    texts = list(islice(lines, NUM_TEXTS))
     with Outputs.folder(out) as outputs, tempfile.TemporaryDirectory() as temporary:
         folder, workspace = name, Path(temporary, "workspace")
         workspace.mkdir()

@@ -68,16 +68,14 @@ class TranslatorArguments(ModelArguments):
     ) -> "Translator":
         """Make a translator of the model in `folder`, or of an ensemble with others."""
         from nmt.exchange.engines import open_engine
-        from nmt.trained_model import word_forms
-        from nmt.translation.glossary import read_glossary
+        from nmt.translation.glossary import open_glossary
         from nmt.translation.translator import Translator
 
         glossary = None
         if self.glossary:
             if self.engine is not EngineName.torch:
                 raise UserError("glossary= needs engine=torch; remove engine= or glossary=")
-            languages = model.config.source_language, model.config.target_language
-            glossary = read_glossary(Path(self.glossary), *languages, word_forms(folder))
+            glossary = open_glossary(Path(self.glossary), model, folder)
         config = self.decoding_config(model)
         engine = open_engine(self.engine, self.compute_type, model, config, others)
         return Translator(model, config, engine, glossary)

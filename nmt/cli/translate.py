@@ -179,8 +179,10 @@ def _translate_lines(
             **{name: given[name] for name in _SETTINGS},
             "models": [trained_model.weights_digest(folder) for folder in folders],
             **search_keys(pipeline.translator.config),
-            **_glossary_digest(arguments.glossary),
         }
+        if name := arguments.glossary:  # a changed one would not fit what is translated already
+            digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()[:16]
+            settings["SHA-256 of the glossary"] = digest
         # The file beside a source is often its reference, so only out= may replace a file.
         replaces = bool(arguments.out)
         source = file or io.BufferedReader(Stdin())
@@ -192,12 +194,6 @@ def _translate_lines(
     with open_output(None) as stdout:
         translate_to_stream(lines, file, stdout)
     return []
-
-
-def _glossary_digest(name: str) -> dict[str, str]:
-    """Return what tells a changed glossary from the one that a partial output was made with."""
-    digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()[:16] if name else ""
-    return {"SHA-256 of the glossary": digest} if name else {}
 
 
 def _translate_document(

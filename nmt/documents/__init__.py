@@ -1,12 +1,10 @@
 """Documents of many kinds: their text is translated, their layout stays."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from nmt.base.errors import UserError
-
-if TYPE_CHECKING:
-    from nmt.documents.document import DocumentFile
+from nmt.documents.document import DocumentFile, kind_of
 
 _ENDINGS = (
     "docx pptx xlsx odt ods odp idml html htm xhtml md markdown srt vtt xlf xliff po pot json"
@@ -30,7 +28,7 @@ Value = TypeVar("Value")
 
 def _of_kind(path: Path, values: dict[str, Value]) -> Value | None:
     """Return the value for the ending of a file."""
-    kind = path.suffix.lower().removeprefix(".")
+    kind = kind_of(path)
     return next((value for kinds, value in values.items() if kind in kinds.split()), None)
 
 
@@ -42,10 +40,10 @@ def is_document(path: Path) -> bool:
     """
     if advice := _of_kind(path, _ADVICE):
         raise UserError(f"{path}: {path.suffix} files cannot be translated: {advice}")
-    return _of_kind(path, {_ENDINGS: True}) is not None
+    return kind_of(path) in _ENDINGS.split()
 
 
-def open_document(path: Path, source: str, target: str) -> "DocumentFile":
+def open_document(path: Path, source: str, target: str) -> DocumentFile:
     """Read a document; `source` and `target` are the codes of the languages.
 
     Raises:

@@ -8,20 +8,15 @@ from pathlib import Path
 from lxml import etree
 
 from nmt.base.errors import UserError
+from nmt.base.languages import primary
 from nmt.documents.document import DocumentFile
-from nmt.documents.office import parse_xml, to_xml
 from nmt.documents.pieces import Piece, Unit, has_letters, text_of
-from nmt.documents.xml_text import Element, XmlFormat
+from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}))
-# States of a target that is yet to be translated, in versions 1.2 and 2.
 _STRING = re.compile(r'#[^~].*|(?:#~[ |]*)?(?:msg\w+(?:\[\d+\])?)?\s*"(?:[^"\\]|\\.)*"\s*')
+# States of a target that is yet to be translated, in versions 1.2 and 2.
 _OPEN = {None, "new", "needs-translation", "initial"}
-
-
-def primary(code: str) -> str:
-    """Return the language of a code without script and country."""
-    return re.split("[-_]", code)[0].lower()
 
 
 class Xliff(DocumentFile):
@@ -86,14 +81,12 @@ class Xliff(DocumentFile):
                 target = etree.Element(self._tag("target"))
                 target.tail = source.tail
                 source.addnext(target)
-            tail, attributes = target.tail, dict(target.attrib)
             if translation is not unit:
                 _INLINE.write(filled, translation)
-            target.clear()
-            target.text, target.tail = filled.text, tail
+            for child in list(target):
+                target.remove(child)
+            target.text = filled.text
             target.extend(list(filled))
-            for name, value in attributes.items():
-                target.set(name, value)
             if self._is_first:
                 target.set("state", "needs-review-translation")
                 target.set("state-qualifier", "mt-suggestion")

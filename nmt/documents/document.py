@@ -8,7 +8,12 @@ from typing import Literal
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
-from nmt.documents.pieces import Piece, Unit, has_letters, text_of, to_unit
+from nmt.documents.pieces import Piece, Unit, common, has_letters, text_of, to_unit
+
+
+def kind_of(path: Path) -> str:
+    """Return the ending of a file, which names its kind, such as `docx`."""
+    return path.suffix.lower().removeprefix(".")
 
 
 class DocumentFile(ABC):
@@ -42,13 +47,16 @@ class DocumentFile(ABC):
 
     def invalid(self, reason: object) -> UserError:
         """Return the error for a file that is not what its ending says."""
-        kind = self._path.suffix.lower().removeprefix(".")
+        kind = kind_of(self._path)
         return UserError(f"{self._path}: is no valid {kind} file: {reason}; repair it")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Markup:
-    """An inline element of a text file: what is written before and after its text."""
+    """An inline element of a text file: what is written before and after its text.
+
+    It equals no other element, not even one with the same markup.
+    """
 
     begin: str
     end: str
@@ -89,7 +97,7 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
     ends = set(partner.values())
     for index, token in enumerate(tokens):
         if index in partner:
-            styles.append(_Element(token.raw, tokens[partner[index]].raw))
+            styles.append(Markup(token.raw, tokens[partner[index]].raw))
         elif index in ends:
             styles.pop()
         elif token.kind == "text":
@@ -113,13 +121,6 @@ def _with_joined_objects(tokens: Sequence[Token]) -> list[Token]:
                 break
             joined[-3:] = [Token(first.raw + blank.raw + last.raw, "object")]
     return joined
-
-
-class _Element(Markup):
-    """An element of its own: equal to no other with the same markup."""
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
 
 
 class TextFile(DocumentFile):
@@ -159,12 +160,11 @@ class TextFile(DocumentFile):
         """Return the file with translations of all its units."""
         given = iter(units)
         return "".join(
-            part if isinstance(part, str) else self.written(*part, next(given))
+            part if isinstance(part, str) else self._written(*part, next(given))
             for part in self._parts
         ).encode()
 
-    def written(self, raw: str, unit: Unit, translation: Unit) -> str:
-        """Return how the file writes a unit; one that is unchanged stays as it is."""
+    def _written(self, raw: str, unit: Unit, translation: Unit) -> str:
         return raw if translation is unit else self.render(translation)
 
     def render(self, unit: Unit) -> str:
@@ -173,9 +173,7 @@ class TextFile(DocumentFile):
         opened: tuple[Markup, ...] = ()
         for piece in [*unit, Piece("")]:
             styles: tuple[Markup, ...] = piece.styles  # type: ignore[assignment]
-            shared = 0
-            while shared < min(len(opened), len(styles)) and opened[shared] == styles[shared]:
-                shared += 1
+            shared = len(common(opened, styles))
             written += [style.end for style in reversed(opened[shared:])]
             written += [style.begin for style in styles[shared:]]
             written.append(self.escape(piece.text) if piece.item is None else piece.item)

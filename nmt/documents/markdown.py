@@ -16,9 +16,9 @@ _INLINE = re.compile(
       | (?P<ticks>`+)(?!`)(?:.|\n)+?(?<!`)(?P=ticks)(?!`)    # code
       | !\[[^\]]*\](?:\([^()]*\)|\[[^\]]*\])                 # an image
       | <[A-Za-z][\w+.-]*:[^<>\s]*> | <[^<>\s]+@[^<>\s]+>    # an address
-      | \A\[\^[^\]\s]+\]:[ ]* | \[\^[^\]\s]+\]             # a footnote, and its mark
-      | \n\[[^\]]+\]:[^\n]*                                 # an address for later
-      | \A\[[ xX]\](?=\s)                   # a task
+      | \A\[\^[^\]\s]+\]:[ ]* | \[\^[^\]\s]+\]               # a footnote, and its mark
+      | \n\[[^\]]+\]:[^\n]*                                  # an address for later
+      | \A\[[ xX]\](?=\s)                                    # a task
       | <!--(?:.|\n)*?-->
       | \$[^$\s](?:[^$\n]*[^$\s])?\$(?!\d)                   # a formula
     )

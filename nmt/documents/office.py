@@ -9,9 +9,9 @@ from pathlib import Path
 
 from lxml import etree
 
-from nmt.documents.document import DocumentFile
+from nmt.documents.document import DocumentFile, kind_of
 from nmt.documents.pieces import Unit, has_letters, text_of
-from nmt.documents.xml_text import Element, XmlFormat
+from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _MAX_PART = 1 << 28  # bytes of one XML file in an archive
 
@@ -82,25 +82,21 @@ class Archive(DocumentFile):
 
     def __init__(self, path: Path, source: str, target: str) -> None:
         super().__init__(path, source, target)
-        self._kind = _KINDS[path.suffix.lower().removeprefix(".")]
+        self._kind = _KINDS[kind_of(path)]
         self._trees: dict[str, Element] = {}
         self._paragraphs: list[tuple[Element, Unit]] = []
         try:
             with zipfile.ZipFile(path) as archive:
                 if damaged := archive.testzip():
                     raise self.invalid(f"{damaged} is damaged")
-                kept = _table_headers(archive) if path.suffix.lower() == ".xlsx" else set()
+                kept = _table_headers(archive) if kind_of(path) == "xlsx" else set()
                 for entry in archive.infolist():
                     if self._kind.files.fullmatch(entry.filename):
                         if entry.file_size > _MAX_PART:
                             raise self.invalid(f"{entry.filename} has {entry.file_size:,} bytes")
                         self._read(entry.filename, archive.read(entry), kept)
-        except (
-            zipfile.BadZipFile,
-            etree.XMLSyntaxError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        # RuntimeError: the archive has a password, or its compression is unknown.
+        except (zipfile.BadZipFile, etree.XMLSyntaxError, RuntimeError) as error:
             raise self.invalid(error) from None
         if not self._trees:
             raise self.invalid("it has no file with text")
@@ -139,18 +135,3 @@ def _table_headers(archive: zipfile.ZipFile) -> set[str]:
     names = [name for name in archive.namelist() if re.fullmatch(r"xl/tables/[^/]+\.xml", name)]
     columns = (parse_xml(archive.read(name)).iter(f"{_S}tableColumn") for name in names)
     return {column.get("name") for some in columns for column in some}
-
-
-def parse_xml(data: bytes) -> Element:
-    """Parse XML without entities, files or addresses that it names."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
-    return etree.fromstring(data, parser).getroottree()
-
-
-def to_xml(tree: Element) -> bytes:
-    """Write XML with the declaration that it had."""
-    standalone = tree.docinfo.standalone
-    data: bytes = etree.tostring(
-        tree, xml_declaration=True, encoding="UTF-8", standalone=standalone
-    )
-    return data

@@ -150,8 +150,8 @@ def _styles(
                 result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
     for index, character in enumerate(translation):
         if character.isspace() and 0 < index < len(translation) - 1:
-            common = _common(result[index - 1], result[index + 1])
-            result[index] = common if common in by_character else base
+            shared = common(result[index - 1], result[index + 1])
+            result[index] = shared if shared in by_character else base
     return result
 
 
@@ -163,7 +163,7 @@ def _carried(styles: Sequence[Styles | None]) -> list[Styles | None]:
     return carried
 
 
-def _common(one: Styles, other: Styles) -> Styles:
+def common(one: Styles, other: Styles) -> Styles:
     """Return the longest common start."""
     count = 0
     while count < min(len(one), len(other)) and one[count] == other[count]:

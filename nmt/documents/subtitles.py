@@ -7,9 +7,10 @@ it, which follow the word alignment; numbers, times and settings are kept.
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 
-from nmt.base.languages import has_word_blanks
+from nmt.base.languages import closing_marks, has_word_blanks, sentence_marks
 from nmt.documents.document import TextFile, Token, unit_of
 from nmt.documents.pieces import Piece, Unit, text_of
 
@@ -18,7 +19,6 @@ _CUE = re.compile(r"-->[^\n]*\n((?:[^\S\n]*[^\s][^\n]*(?:\n|\Z))+)")
 _TAG = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>]*>|\{\\[^{}]*\}|<[\d:.]+>")
 _SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*[-–—]\s*\S")
 _LINE = re.compile(r"[^\n]+")
-_SENTENCE_END = re.compile(r"[.!?…。！？؟।♪:][\"'”’»)\]]*(?:\s|</[^<>]*>)*\Z")
 _MOST_CUES = 4  # in one sentence
 _MOST_LINES = 2  # in one cue
 # Characters in a line, by whether the language has blanks between words: what broadcasters use for
@@ -118,11 +118,18 @@ def _sentences(text: str) -> Iterator[list[_Span]]:
             yield sentence
             sentence = []
         sentence.append((begin, end))
-        if _SENTENCE_END.search(text, begin, end):
+        if _sentence_end().search(text, begin, end):
             yield sentence
             sentence = []
     if sentence:
         yield sentence
+
+
+@cache
+def _sentence_end() -> re.Pattern[str]:
+    """Match the mark at the end of a sentence, with the quotes, brackets and tags after it."""
+    marks, closing = re.escape(sentence_marks()), re.escape(closing_marks())
+    return re.compile(rf"[{marks}…♪:][{closing}]*(?:\s|</[^<>]*>)*\Z")
 
 
 def _tokens(text: str) -> Iterator[Token]:

@@ -7,11 +7,25 @@ from typing import Any
 
 from lxml import etree
 
-from nmt.documents.pieces import Piece, Unit, to_unit
+from nmt.documents.pieces import Piece, Unit, common, to_unit
 
 Element = Any  # of lxml, which has no types
 
 XML_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+def parse_xml(data: bytes) -> Element:
+    """Parse XML without entities, files or addresses that it names."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+    return etree.fromstring(data, parser).getroottree()
+
+
+def to_xml(tree: Element) -> bytes:
+    """Write XML in UTF-8, with the declaration that it had."""
+    # lxml gives False for a declaration without `standalone`, which is the same as `no`.
+    is_alone = tree.docinfo.standalone or None
+    data: bytes = etree.tostring(tree, encoding="UTF-8", xml_declaration=True, standalone=is_alone)
+    return data
 
 
 @dataclass(frozen=True)
@@ -60,12 +74,9 @@ class XmlFormat:
         paragraph.extend([child for child in properties if child not in last])
         opened: list[tuple[Style, Element]] = []
         for piece in unit:
-            styles: Sequence[Style] = piece.styles  # type: ignore[assignment]
-            shared = 0
-            while shared < min(len(opened), len(styles)) and opened[shared][0] == styles[shared]:
-                shared += 1
-            del opened[shared:]
-            for style in styles[shared:]:
+            styles: tuple[Style, ...] = piece.styles  # type: ignore[assignment]
+            del opened[len(common(tuple(style for style, _ in opened), styles)) :]
+            for style in styles[len(opened) :]:
                 element = style.empty(self)
                 (opened[-1][1] if opened else paragraph).append(element)
                 opened.append((style, element))

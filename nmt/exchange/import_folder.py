@@ -11,13 +11,11 @@ from nmt.base.progress import Advance
 from nmt.config import to_plain
 from nmt.exchange.foreign_folder import ForeignFolder
 from nmt.exchange.foreign_tokenizer import plain_piece
-from nmt.exchange.import_request import Imported, Request
+from nmt.exchange.import_request import NUM_TEXTS, Imported, Request
 from nmt.exchange.registry import open_importer
 from nmt.exchange.verify import Text, compare
 from nmt.model.build import count_parameters
 from nmt.trained_model import TrainedModel, save_trained_model
-
-_NUM_TEXTS = 1_000
 
 
 def import_folder(
@@ -47,7 +45,7 @@ def import_folder(
         send(title=title, total=total)
         yield lambda count: send(advance=count)
 
-    sources = request.texts or list(islice(_made_up(model), _NUM_TEXTS))
+    sources = request.texts or list(islice(_made_up(model), NUM_TEXTS))
     text = Text(f"{len(sources):,} lines", sources)
     with folder.errors_named():
         compared = compare(lambda: importer.open(model, folder), model, text, bar)
@@ -59,7 +57,7 @@ def _made_up(model: TrainedModel) -> Iterator[str]:
     """Yield texts of random pieces of the source vocabulary, at most as many as are needed."""
     generator, tokenizer = random.Random(1), model.source_tokenizer
     ids = [index for index in range(tokenizer.vocabulary_size) if index != tokenizer.unknown_id]
-    for _ in range(_NUM_TEXTS):
+    for _ in range(NUM_TEXTS):
         [text] = tokenizer.decode([generator.choices(ids, k=generator.randint(3, 20))])
         if text.isprintable() and "\ufffd" not in text:  # U+FFFD stands for invalid UTF-8
             yield text

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 GIGABYTE = 10**9
+NUM_TEXTS = 1_000
+"""Number of texts on which a model and its original are compared."""
 
 
 @dataclass(frozen=True)

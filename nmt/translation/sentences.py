@@ -16,7 +16,12 @@ from pathlib import Path
 
 import yaml
 
-from nmt.base.languages import closing_marks, sentence_marks, unspaced_characters
+from nmt.base.languages import (
+    closing_marks,
+    primary,
+    sentence_marks,
+    unspaced_characters,
+)
 from nmt.tokenizer import Tokenizer
 
 _LATIN_MARKS = ".!?…‥"
@@ -62,7 +67,7 @@ def _words(language: str) -> dict[str, frozenset[str]]:
 def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Return start and end of each sentence of a paragraph, without the white space around it."""
     spans: list[tuple[int, int]] = []
-    language = language.partition("_")[0]  # de_AT → de
+    language = primary(language)
     begin = len(text) - len(text.lstrip())
     after = None
     for match in _end().finditer(text):
