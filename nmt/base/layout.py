@@ -1,8 +1,8 @@
 """Names of the files and folders that a run, a model folder and a corpus consist of.
 
 This module has only the names that several packages use, and two functions: one finds such a folder
-around a path, the other checks that a run folder has no link that leads out of it. docs/files.md
-describes all files.
+around a path, the other checks that a run folder has no link that leads out of it.
+docs/reference/files.md describes all files.
 """
 
 import os
