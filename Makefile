@@ -13,7 +13,7 @@ NMT := $(BIN)/python -m nmt
 # Values of variables are passed through the environment: to the shell, and to Hydra as ${oc.env:NAME}, which
 # takes any text as it is. make must not expand the values, because a file may be called $(shell rm).en. Only
 # ARGS is not quoted: the shell splits it into words, which have Hydra's grammar.
-VARIABLES := EXPERIMENT GPUS SEEDS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT HOST PORT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
+VARIABLES := EXPERIMENT EXERCISE GPUS SEEDS DRY_RUN DATA GENERAL FILE TEXT MODEL FROM OUT HOST PORT TEST BASELINE FORMAT SOURCE TARGET SWEEP SCALE RESULT BENCH KILLS SIGNALS TROUBLES ARGS
 ifeq ($(origin SCALE),command line)
 ifneq ($(value SWEEP)$(value EXPERIMENT),table3)
 $(error SCALE= selects the experiment of SWEEP=table3: leave it out for other sweeps, or with EXPERIMENT=)
@@ -126,8 +126,8 @@ subwords: install  ## Show the pieces of a text                           TEXT= 
 attend: install  ## Show the attention of all layers and heads          TEXT= MODEL= OUT=FOLDER ARGS="layer=3"
 	@$(NMT) attend 'text=$${oc.env:TEXT}' $(model) $(ARGS)
 
-lesson: install  ## Run the code of the attention lesson, draw pictures OUT=
-	@$(BIN)/python -m docs.lesson $(call key,out,OUT) $(ARGS)
+lesson: install  ## Run the code of docs/lesson.md, or check an exercise EXERCISE=1 OUT=
+	@$(BIN)/python -m docs.lesson $(call key,exercise,EXERCISE) $(call key,out,OUT) $(ARGS)
 
 backtranslate: install  ## Make training pairs from target-language text       FILE= MODEL= OUT= ARGS=
 	@$(NMT) backtranslate 'file=$${oc.env:FILE}' $(model) $(ARGS)

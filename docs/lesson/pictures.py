@@ -1,15 +1,5 @@
-"""Run the code of the lesson on attention, and draw its pictures.
+"""Pictures of the lesson, which show the values of its session."""
 
-    python -m docs.lesson [out=FOLDER]
-
-Runs the blocks of docs/attention.md and docs/transformer.md in one session and prints each with its
-results. The pictures show the values of that session. Ends with status 1 if a result is not the one
-in the document.
-"""
-
-import doctest
-import re
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,58 +9,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from nmt.base.log import print_line, print_written
-from nmt.base.outputs import Outputs
-from nmt.cli.application import application
-from nmt.cli.common import run_command
-from nmt.config import checked_dataclass
+from docs.lesson.architecture import draw_architecture
 
-DOCUMENTS = [Path(__file__).with_name(name) for name in ("attention.md", "transformer.md")]
-_HEADING_OR_BLOCK = re.compile(r"^## (?P<title>[^\n]*)$|^```pycon\n(?P<code>.*?)^```$", re.M | re.S)
 _WORDS = ["Dogs", "need", "walks"]
-
-
-@checked_dataclass
-class Arguments:
-    """Arguments of the command."""
-
-    out: str = "outputs/lesson"
-    """Folder for the pictures."""
-
-
-class _Runner(doctest.DocTestRunner):
-    """Prints each example and its result, and counts results that differ from the document."""
-
-    def report_start(self, out: Any, _test: object, example: doctest.Example) -> None:
-        out(">>> " + "\n... ".join(example.source.rstrip().split("\n")) + "\n")
-
-    def report_success(self, out: Any, _test: object, _example: object, got: str) -> None:
-        out(got)
-
-
-def run_blocks(documents: Sequence[Path]) -> tuple[int, dict[str, Any]]:
-    """Run and print the blocks of the documents in one session.
-
-    Returns:
-        The number of results that differ from the documents, and the variables of the session.
-    """
-    runner = _Runner()
-    values: dict[str, Any] = {}
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        for document in documents:
-            text = document.read_text(encoding="utf-8")
-            for found in _HEADING_OR_BLOCK.finditer(text):
-                if found["title"]:
-                    print(f"\n{found['title']}\n")
-                    continue
-                first_line = text.count("\n", 0, found.start("code"))
-                test = doctest.DocTestParser().get_doctest(
-                    found["code"], values, document.name, str(document), first_line
-                )
-                runner.run(test, clear_globs=False)
-                values = test.globs
-    torch.set_printoptions(profile="default")  # type: ignore[no-untyped-call]
-    return runner.failures, values
 
 
 def _draw_table(
@@ -194,21 +135,4 @@ def draw_pictures(folder: Path, values: dict[str, Any]) -> None:
             torch.manual_seed(1)
             draw(figure, values)
         figure.savefig(folder / name, dpi=100)
-
-
-@application(Arguments)
-def main(arguments: Arguments) -> None:
-    """Run the command."""
-    with Outputs.folder(Path(arguments.out), record="lesson.json") as outputs:
-        print_line("read docs/attention.md and docs/transformer.md beside this output")
-        failures, values = run_blocks(DOCUMENTS)
-        if failures:
-            print_line(f"results that differ from those of the documents: {failures}")
-            sys.exit(1)
-        with outputs.written() as [folder]:
-            draw_pictures(folder, values)
-    print_written(outputs.written_files())
-
-
-if __name__ == "__main__":
-    run_command(main)
+    (folder / "architecture.svg").write_text(draw_architecture(), encoding="utf-8")

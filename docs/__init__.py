@@ -1,0 +1,1 @@
+"""Pages about the program, and the code of the lesson."""

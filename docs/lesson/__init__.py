@@ -1,0 +1,1 @@
+"""The lesson: its code, pictures and exercises; `python -m docs.lesson` runs them."""
