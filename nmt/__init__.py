@@ -13,115 +13,22 @@ True
 [(..., 0)...]
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
-
-from nmt.translation.request import Request, Translation
-
+TYPE_CHECKING = False  # importing `typing` takes time, in which Ctrl-C would be a traceback
 if TYPE_CHECKING:
-    from nmt.trained_model import TrainedModel
+    from nmt.api import Model, load
+    from nmt.translation.request import Translation
 
 __all__ = ["Model", "Translation", "load"]
 
 
-class Model:
-    """A trained model that translates plain text; made by :func:`load`."""
+def __getattr__(name: str) -> object:
+    """Import the API when it is first used, and not for commands."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from nmt import api  # noqa: PLC0415
 
-    def __init__(self, trained_model: "TrainedModel", folder: Path) -> None:
-        self._model = trained_model
-        self._folder = folder
-
-    @property
-    def direction(self) -> str:
-        """Codes of source and target language, such as `en-de`."""
-        return self._model.config.direction
-
-    @overload
-    def translate(
-        self,
-        texts: Sequence[str],
-        details: Literal[False] = False,
-        num_best: int = 1,
-        glossary: str | Path | None = None,
-    ) -> list[str]: ...
-
-    @overload
-    def translate(
-        self,
-        texts: Sequence[str],
-        details: Literal[True],
-        num_best: int = 1,
-        glossary: str | Path | None = None,
-    ) -> list[list[Translation]]: ...
-
-    def translate(
-        self,
-        texts: Sequence[str],
-        details: bool = False,
-        num_best: int = 1,
-        glossary: str | Path | None = None,
-    ) -> list[str] | list[list[Translation]]:
-        """Translate texts of one sentence each, with the model's own search settings.
-
-        Args:
-            texts: a list of texts; an empty text has an empty translation.
-            details: whether to return scores and alignments.
-            num_best: with `details`, the largest number of translations per text; a number above
-                the model's beam size enlarges the beam.
-            glossary: a TSV, CSV or TBX file of terms to be used.
-
-        Returns:
-            One string per text; with `details` a list of up to `num_best` translations per text,
-            best first.
-
-        Raises:
-            TypeError: `texts` is a single string.
-            ValueError: `num_best` is below 1.
-            UserError: `details` is True, and the model has no attention to align words with; or the
-                glossary has no terms of these languages.
-        """
-        if isinstance(texts, str):
-            raise TypeError("translate() takes a list of texts; write translate([text])")
-        if num_best < 1:
-            raise ValueError(f"num_best={num_best} is below 1")
-        # Imported here, because torch takes two seconds to import.
-        from nmt.translation.alignment import Aligner  # noqa: PLC0415
-        from nmt.translation.confidence import confidence_of  # noqa: PLC0415
-        from nmt.translation.pipeline import Pipeline  # noqa: PLC0415
-        from nmt.translation.translator import Translator  # noqa: PLC0415
-
-        config = self._model.config.decoding
-        num_best = num_best if details else 1
-        config = replace(config, num_best=num_best, beam_size=max(num_best, config.beam_size))
-        aligner = Aligner(self._model) if details else None
-        terms = None
-        if glossary is not None:
-            from nmt.translation.glossary import open_glossary  # noqa: PLC0415
-
-            terms = open_glossary(Path(glossary), self._model, self._folder)
-        confidence = confidence_of(self._folder, self._model) if details else None
-        translator = Translator(self._model, config, glossary=terms)
-        pipeline = Pipeline(translator, aligner=aligner, confidence=confidence)
-        found = pipeline.translate(list(map(Request, texts)))
-        return found if details else [best.text for best, *_ in found]
+    return getattr(api, name)
 
 
-def load(folder: str | Path, device: str | None = None) -> Model:
-    """Load a trained model.
-
-    Args:
-        folder: a model folder, or a run folder that has one.
-        device: such as `cpu` or `cuda:1`; the default is the first GPU, or the CPU without one.
-
-    Raises:
-        UserError: the folder is not a model folder, or is damaged.
-    """
-    import torch  # noqa: PLC0415
-
-    from nmt.trained_model import load_trained_model, model_folder  # noqa: PLC0415
-
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    folder = model_folder(Path(folder))
-    return Model(load_trained_model(folder, torch.device(device)), folder)
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,12 +1,13 @@
 """The command `nmt`, which is the same as `python -m nmt`."""
 
+# What is imported here is a part of the interpreter: before the handler is set, Ctrl-C is a
+# traceback. `signal` would import other files.
+import _signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
-from types import FrameType
 
 
-def _interrupted(number: int, _: FrameType | None) -> None:
+def _interrupted(number: int, _: object) -> None:
     """End with one line, as `run_command` does, while the modules of a command are imported."""
     os.write(2, b"error: interrupted\n")
     os._exit(128 + number)
@@ -15,9 +16,9 @@ def _interrupted(number: int, _: FrameType | None) -> None:
 # Not in the processes that a command starts, which import this module, too.
 if (
     "multiprocessing.spawn" not in sys.modules
-    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
 ):
-    signal.signal(signal.SIGINT, _interrupted)
+    _signal.signal(_signal.SIGINT, _interrupted)
 
 from nmt.cli.main import main  # noqa: E402 - the handler comes first
 
