@@ -36,7 +36,7 @@ from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, Source
 from nmt.base.errors import UserError
 from nmt.base.files import read_record, write_lines, writing
-from nmt.config import CleaningConfig, CorpusConfig, PrepareConfig
+from nmt.config import CleaningConfig, CorpusConfig, EvaluationConfig, PrepareConfig
 
 CLEANING_FILE = "cleaning.json"
 
@@ -83,6 +83,7 @@ def write_cleaned_text(
     shards: Path,
     reporter: Reporter,
     work: PrepareConfig | None = None,
+    evaluation: EvaluationConfig | None = None,
 ) -> CleaningSummary:
     """Clean the training pairs of all sources, and normalise the other splits of the first one.
 
@@ -94,15 +95,19 @@ def write_cleaned_text(
             removes the folder.
         reporter: shows progress.
         work: where shards are cleaned; one process of this machine by default.
+        evaluation: whether references may be blank; by default, they may not.
 
     Raises:
-        UserError: a source cannot be read, or no training pair passes the filters.
+        UserError: a source cannot be read, references are blank, or no training pair passes the
+            filters.
     """
     text = CleanedText(folder, (config.source_language, config.target_language))
     streams = _streams(sources, config)
     total = _total([source.num_pairs(TRAIN) for source in sources], config.max_train_pairs)
     source = sources[0]
-    tests = sentences_of_tests(source) if config.cleaning.drop_test_sentences else ([], [])
+    tests = read_tests(source, evaluation or EvaluationConfig())
+    if not config.cleaning.drop_test_sentences:
+        tests = [], []
     merger = ShardMerger(config.cleaning, text.languages, tests)
     writer = PartWriter(text.part_paths, PAIRS_PER_PART)
     with reporter.stage("Cleaning", total) as advance:
@@ -159,13 +164,23 @@ def _total(numbers: Sequence[int | None], limit: int) -> int | None:
     return min(known[0], limit or known[0]) + sum(known[1:])
 
 
-def sentences_of_tests(source: Source) -> tuple[list[str], list[str]]:
-    """Return the sources and all references of `valid` and the test sets, normalised."""
-    splits = [split for split in source.splits() if split != TRAIN]
-    pairs = [pair for split in splits for pair in source.pairs(split)]
-    more = [line for split in splits for lines in source.more_references(split) for line in lines]
-    targets = [*(pair.target for pair in pairs), *more]
-    return [normalise(pair.source) for pair in pairs], list(map(normalise, targets))
+def read_tests(source: Source, evaluation: EvaluationConfig) -> tuple[list[str], list[str]]:
+    """Return the sources and all references of `valid` and the test sets, normalised.
+
+    Raises:
+        UserError: references are blank and `evaluation` does not allow it.
+    """
+    sources: list[str] = []
+    targets: list[str] = []
+    for split in source.splits():
+        if split != TRAIN:
+            pairs = list(source.pairs(split))
+            texts = [[pair.target for pair in pairs], *source.more_references(split)]
+            references = [list(map(normalise, lines)) for lines in texts]
+            evaluation.check_references(split, references)
+            sources.extend(normalise(pair.source) for pair in pairs)
+            targets.extend(chain(*references))
+    return sources, targets
 
 
 def _clean(

@@ -16,25 +16,29 @@ from data_prep.clean_shard import (
     required_scores,
     shard_file,
 )
-from data_prep.cleaned_text import sentences_of_tests
+from data_prep.cleaned_text import read_tests
 from data_prep.direction import check_direction
 from data_prep.filters import usual_ratio
 from data_prep.ledger import SourceLedger, format_share
 from data_prep.manifest import NoFacts
 from data_prep.merge_shards import ShardMerger
 from data_prep.progress import Reporter
-from data_prep.protocol import TRAIN, Source
+from data_prep.protocol import TRAIN
 from data_prep.sources import open_all
 from nmt.base.errors import UserError
 from nmt.base.tables import new_table
-from nmt.config import CleaningConfig, CorpusConfig
+from nmt.config import CleaningConfig, CorpusConfig, EvaluationConfig
 
 SAMPLE_PAIRS = 10_000
 """Number of pairs that are read from the beginning of each source."""
 
 
 def dry_run(
-    corpus: CorpusConfig, presets: Mapping[str, CleaningConfig], cache: Path, reporter: Reporter
+    corpus: CorpusConfig,
+    presets: Mapping[str, CleaningConfig],
+    cache: Path,
+    reporter: Reporter,
+    evaluation: EvaluationConfig | None = None,
 ) -> None:
     """Print the shares of pairs that the filters of the corpus and of each preset would drop.
 
@@ -43,14 +47,14 @@ def dry_run(
         presets: other values of `corpus.cleaning`, by name.
         cache: folder for downloads.
         reporter: receives the tables.
+        evaluation: whether references may be blank; by default, they may not.
 
     Raises:
-        UserError: a source cannot be read, or the filters of the corpus need a missing package or
-            scores that a source does not have.
+        UserError: a source cannot be read, references are blank, or the filters of the corpus need
+            a missing package or scores that a source does not have.
     """
     reporter.print("dry run: nothing is prepared")
-    samples, sources = read_samples(corpus, cache, reporter)
-    tests = sentences_of_tests(sources[0])
+    samples, tests = read_samples(corpus, cache, reporter, evaluation)
     ledgers = {"as configured": _ledger(corpus, samples, tests)}
     for name, cleaning in presets.items():
         try:
@@ -63,12 +67,16 @@ def dry_run(
 
 
 def read_samples(
-    corpus: CorpusConfig, cache: Path, reporter: Reporter
-) -> tuple[dict[str, list[Pair]], list[Source]]:
-    """Read the first training pairs of each source; return them by its name, and the sources.
+    corpus: CorpusConfig,
+    cache: Path,
+    reporter: Reporter,
+    evaluation: EvaluationConfig | None = None,
+) -> tuple[dict[str, list[Pair]], tuple[list[str], list[str]]]:
+    """Read the first training pairs of each source, by its name, and the text of the test sets.
 
     Raises:
-        UserError: a source cannot be read, or is not in the languages of the direction.
+        UserError: a source cannot be read, or is not in the languages of the direction, or
+            references are blank.
     """
     names = [corpus.name, *corpus.sources]
     sources = open_all(corpus, cache, NoFacts(), reporter.print)
@@ -81,7 +89,7 @@ def read_samples(
         if corpus.check_languages:
             sides = ([normalise(pair[side]) for pair in samples[name]] for side in (0, 1))
             check_direction(sides, corpus.direction, corpus.key_of(name))
-    return samples, sources
+    return samples, read_tests(sources[0], evaluation or EvaluationConfig())
 
 
 def _ledger(

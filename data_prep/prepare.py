@@ -34,7 +34,14 @@ from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
-from nmt.config import CorpusConfig, CorpusSource, PrepareConfig, TokenizerConfig, to_plain
+from nmt.config import (
+    CorpusConfig,
+    CorpusSource,
+    EvaluationConfig,
+    PrepareConfig,
+    TokenizerConfig,
+    to_plain,
+)
 from nmt.tokenizer import completed_model, tokenizer_files
 
 CORPUS_VERSION = 1
@@ -51,6 +58,7 @@ def prepare(
     corpora_folder: Path,
     reporter: Reporter | None = None,
     work: PrepareConfig | None = None,
+    evaluation: EvaluationConfig | None = None,
 ) -> Path:
     """Prepare a corpus unless it exists; return its folder, `<name>-<fingerprint>`.
 
@@ -60,10 +68,11 @@ def prepare(
         corpora_folder: `outputs/corpora`; hidden folders in it are caches.
         reporter: receives messages and progress; stderr by default.
         work: where text is cleaned and encoded; one process per core by default.
+        evaluation: whether references may be blank; by default, they may not.
 
     Raises:
-        UserError: a source lacks a split or cannot be read, no pair passes the filters, the
-            vocabulary does not fit the text, or the disk is full (DiskError).
+        UserError: a source lacks a split or cannot be read, references are blank, no pair passes
+            the filters, the vocabulary does not fit the text, or the disk is full (DiskError).
     """
     reporter, work = reporter or Reporter(), work or PrepareConfig()
     job = _Job(corpus, tokenizer, corpora_folder, reporter)
@@ -75,7 +84,7 @@ def prepare(
     with _lock(corpora_folder / f".{folder.name}.lock", folder, reporter):
         # Another process may have prepared the corpus meanwhile.
         if not _is_complete(job, manifest):
-            text = _clean(job, work)
+            text = _clean(job, work, evaluation)
             with atomic_folder(folder, _estimate_bytes(text)) as temporary:
                 _build(job, text, temporary, work)
             reporter.print(f"{folder}: prepared; {folder / REPORT_FILE} describes its contents")
@@ -159,7 +168,7 @@ def _is_complete(job: _Job, record: Path) -> bool:
     return not found
 
 
-def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
+def _clean(job: _Job, work: PrepareConfig, evaluation: EvaluationConfig | None) -> CleanedText:
     """Clean the text, unless it is in the cache."""
     folder = job.cleaned_folder
     text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
@@ -172,7 +181,7 @@ def _clean(job: _Job, work: PrepareConfig) -> CleanedText:
             try:
                 with atomic_folder(folder) as temporary:
                     summary = write_cleaned_text(
-                        job.sources, job.corpus, temporary, shards, job.reporter, work
+                        job.sources, job.corpus, temporary, shards, job.reporter, work, evaluation
                     )
                     _check_unchanged(job)
             except ChangedError:

@@ -25,7 +25,13 @@ def main(composed: DictConfig) -> None:
     if config.run.dry_run:
         names = presets("cleaning")
         cleanings = {name: compose_config([f"cleaning={name}"]).corpus.cleaning for name in names}
-        dry_run(config.corpus, cleanings, config.corpora_folder, Reporter())
+        dry_run(config.corpus, cleanings, config.corpora_folder, Reporter(), config.evaluation)
         return
-    folder = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
+    folder = prepare(
+        config.corpus,
+        config.tokenizer,
+        config.corpora_folder,
+        work=config.prepare,
+        evaluation=config.evaluation,
+    )
     print_written([folder, folder / REPORT_FILE])

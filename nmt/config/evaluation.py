@@ -1,7 +1,9 @@
 """Configuration group `evaluation`: how translations are scored."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
+from nmt.base.errors import UserError
 from nmt.base.languages import has_word_blanks, script_of
 from nmt.config.fields import checked_dataclass, option
 
@@ -36,3 +38,17 @@ class EvaluationConfig:
             return str(self.bleu_tokenizer)
         other = DEFAULT_TOKENIZER if has_word_blanks(language) else "char"
         return _BY_SCRIPT.get(script_of(language), other)
+
+    def check_references(self, test_set: str, references: Sequence[Sequence[str]]) -> None:
+        """Raise UserError if references are blank and this is not allowed."""
+        if not self.allow_blank and (blank := blank_references(references)):
+            raise UserError(
+                f"test set {test_set}: {blank}; add the missing translations, remove the lines"
+                " from all its files, or set evaluation.allow_blank=true"
+            )
+
+
+def blank_references(references: Sequence[Sequence[str]]) -> str:
+    """Describe how many references are blank; "" if none is."""
+    number = max(sum(not line.strip() for line in lines) for lines in references)
+    return f"{number:,} of {len(references[0]):,} references are blank" if number else ""

@@ -22,7 +22,7 @@ from nmt.evaluation.baseline import NO_BASELINE, Baseline, find_baseline
 from nmt.evaluation.comparison import Comparison, compared_texts, terms_of
 from nmt.evaluation.systems import System
 from nmt.metrics.comet import CometError, comet_score
-from nmt.metrics.known_test_sets import Identity, blank_references, identify
+from nmt.metrics.known_test_sets import Identity, identify
 from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_phenomena
 from nmt.metrics.scores import Scores, all_scores
 from nmt.run_folder import Run, StoredTexts
@@ -134,11 +134,7 @@ def with_leakage(test_set: TestSet, corpus: PreparedCorpus | None) -> TestSet:
 
 def with_evaluation(test_set: TestSet, config: EvaluationConfig) -> TestSet:
     """Set the tokeniser of BLEU; UserError if references are blank and this is not allowed."""
-    if not config.allow_blank and (blank := blank_references(test_set.references)):
-        raise UserError(
-            f"test set {test_set.name}: {blank}; add the missing translations, remove the lines"
-            " from all its files, or set evaluation.allow_blank=true"
-        )
+    config.check_references(test_set.name, test_set.references)
     return replace(test_set, tokenizer=config.tokenizer_of(test_set.direction[1]))
 
 

@@ -18,7 +18,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 from nmt.base.errors import UserError
 from nmt.base.files import iterate_lines
 from nmt.base.languages import is_unspaced
-from nmt.config import DEFAULT_TOKENIZER
+from nmt.config import DEFAULT_TOKENIZER, blank_references
 
 TABLE = Path(__file__).with_name("test_sets.tsv")
 
@@ -81,12 +81,6 @@ def identify(
             " equal those of sacrebleu, do not compare its scores with published ones"
         )
     return Identity(known_as, checksums, warnings)
-
-
-def blank_references(references: Sequence[Sequence[str]]) -> str:
-    """Describe how many references are blank; "" if none is."""
-    number = max(sum(not line.strip() for line in lines) for lines in references)
-    return f"{number:,} of {len(references[0]):,} references are blank" if number else ""
 
 
 def raw_text_warnings(references: Sequence[str]) -> list[str]:

@@ -41,7 +41,7 @@ def dry_run(config: Config) -> None:
         fresh_model.check(config, corpus_folder)
     else:
         if config.corpus.source is CorpusSource.folder:
-            read_samples(config.corpus, config.corpora_folder, Reporter())
+            read_samples(config.corpus, config.corpora_folder, Reporter(), config.evaluation)
         if config.training.initial_model:
             load_trained_model(Path(config.training.initial_model))
     log_cost(replace(config, training=training, tokenizer=tokenizer), corpus_folder)

@@ -162,7 +162,13 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
 
 def _reproduce(result: Result, config: Config, is_judged: bool) -> tuple[dict[str, Any], bool]:
     """Train every seed; return the record, and whether the mean is accepted or not judged."""
-    corpus = prepare(config.corpus, config.tokenizer, config.corpora_folder, work=config.prepare)
+    corpus = prepare(
+        config.corpus,
+        config.tokenizer,
+        config.corpora_folder,
+        work=config.prepare,
+        evaluation=config.evaluation,
+    )
     if result.test_set not in PreparedCorpus(corpus).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
     sweep = Path(config.run.outputs) / layout.SWEEPS_FOLDER / config.run.name

@@ -58,7 +58,9 @@ def train(config: Config) -> float | None:
         check_trackers(config.tracking)
         check_configuration(config)
     corpora = config.corpora_folder
-    corpus_folder = prepare(config.corpus, config.tokenizer, corpora, work=config.prepare)
+    corpus_folder = prepare(
+        config.corpus, config.tokenizer, corpora, work=config.prepare, evaluation=config.evaluation
+    )
     busy = BusyError(f"another process trains in {folder}; wait, or choose another run.name")
     lock = exclusive(folder / layout.LOCK_FILE, busy) if is_main else nullcontext()
     with lock, own_gpu(config):

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from nmt.data.batching import trainable_pairs
 from nmt.data.corpus import ParallelCorpus
 from nmt.data.mixing import Mixing
 from nmt.model.build import count_parameters
-from nmt.tracking.file_tracker import FileTracker
+from nmt.tracking.file_tracker import FileTracker, complete_records
 from nmt.tracking.tracker import Tracker, Validation
 from nmt.trained_model import TrainedModel
 from nmt.training.checkpoint import TrainingState
@@ -39,6 +39,8 @@ class RunLog:
         file = FileTracker(path, state.update, state.validation_due)
         self._trackers = [file, tracker]
         self._num_suspicious = 0  # last validations in a row with a BLEU of 0.00 or 100.00
+        for _, one in complete_records(path):
+            self._count_suspicious(one)
         if state.validation_due and (record := file.last_record()).get("update") == state.update:
             # Other trackers cannot drop a validation alone. They dropped all records of the update,
             # so they need its training metrics again.
@@ -112,8 +114,7 @@ class RunLog:
             f"  perplexity {result.perplexity:{'.2f' if result.perplexity < 1e6 else '.1e'}}"
             f"  BLEU {result.bleu:.2f}{best}"
         )
-        is_suspicious = f"{result.bleu:.2f}" in ("0.00", "100.00")
-        self._num_suspicious = self._num_suspicious + 1 if is_suspicious else 0
+        self._count_suspicious(metrics)
         if self._num_suspicious == _SUSPICIOUS_IN_A_ROW:
             text = (
                 f"BLEU was {result.bleu:.2f} in {_SUSPICIOUS_IN_A_ROW} validations in a row, so it"
@@ -123,6 +124,11 @@ class RunLog:
             )
             logger.warning(text)
             self.alert(update, "suspicious BLEU", text)
+
+    def _count_suspicious(self, record: Mapping[str, float]) -> None:
+        if (bleu := record.get("valid/bleu")) is not None:
+            is_suspicious = f"{bleu:.2f}" in ("0.00", "100.00")
+            self._num_suspicious = self._num_suspicious + 1 if is_suspicious else 0
 
     def alert(self, update: int, title: str, text: str) -> None:
         """Notify the user through the trackers; the caller also logs or raises an error."""

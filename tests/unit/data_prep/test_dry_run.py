@@ -7,10 +7,11 @@ import pytest
 from data_prep import dry_run as module
 from data_prep import filters
 from data_prep.dry_run import dry_run, read_samples
+from data_prep.prepare import prepare
 from data_prep.progress import Reporter
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
-from nmt.config import CleaningConfig, SourceConfig
+from nmt.config import CleaningConfig, EvaluationConfig, SourceConfig
 from tests.unit.data_prep.conftest import Toy, write_pairs
 
 
@@ -72,3 +73,17 @@ def test_a_dry_run_opens_the_text(toy: Toy, capsys: pytest.CaptureFixture[str]) 
     write_lines(path, [*rows, *["one column"] * 9])
     with pytest.raises(UserError, match=r"9 of 209 units skipped: .*corpus\.max_bad_share"):
         read_samples(config, toy.outputs, Reporter(quiet=True))
+
+
+def test_blank_references_are_refused_before_anything_is_prepared(toy: Toy) -> None:
+    write_lines(toy.raw / "test.de.1", ["a", "b", "\u200b", "d"])
+    write_lines(toy.raw / "test.de", ["a", " ", "c", ""])
+    quiet, message = Reporter(quiet=True), r"^test set test: 2 of 4 references are blank"
+    with pytest.raises(UserError, match=message):
+        dry_run(toy.config, {}, toy.outputs, quiet)
+    with pytest.raises(UserError, match=message):
+        toy.prepare()
+    assert not list(toy.outputs.glob("toy-*"))
+    allowed = EvaluationConfig(allow_blank=True)
+    dry_run(toy.config, {}, toy.outputs, quiet, allowed)
+    prepare(toy.config, toy.tokenizer, toy.outputs, quiet, evaluation=allowed)

@@ -192,7 +192,9 @@ def test_a_bleu_that_cannot_tell_checkpoints_apart_is_reported(
     scores = (0, 0, 0.02, 99.999, 100, 100, 100, 0.001, 0)
     fixed_validation(monkeypatch, *((1, bleu) for bleu in scores))
     tracker = Mock(spec=Tracker)
-    make(max_updates=18, validate_every=2).run(tracker)
+    for updates in (10, 18):  # the number of validations in a row outlasts an interruption
+        trainer = make(max_updates=updates, validate_every=2)
+        trainer.run(tracker)
     [(update, title, text)] = [call.args for call in tracker.alert.call_args_list]
     assert (update, title) == (12, "suspicious BLEU")
     assert "BLEU was 100.00 in 3 validations in a row" in text
