@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, figures_json, print_figures, write_result
 from benchmarks.setting import bench_config, prepared, run_alone, text_name, trainer_of
 from nmt.cli.application import application
 from nmt.cli.common import run_command
-from nmt.config import Config, TrackingConfig, checked_dataclass
+from nmt.config import Config, TrackingConfig, WandbConfig, checked_dataclass
 from nmt.tracking.file_tracker import FileTracker
 from nmt.tracking.samples import ValidationSamples
 from nmt.tracking.tensorboard_tracker import TensorboardTracker
@@ -56,7 +56,7 @@ def main(arguments: Arguments) -> None:
             max_updates=arguments.updates,
             validate_every=max(1, arguments.updates // 2),
         )
-        tracking = TrackingConfig(wandb=True, tensorboard=True)
+        tracking = TrackingConfig(wandb=WandbConfig(enabled=True), tensorboard=True)
         model = replace(
             config.model,
             width=128,

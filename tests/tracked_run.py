@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.log import set_up_logging
-from nmt.config import Config, TrackingConfig
+from nmt.config import Config, TrackingConfig, WandbConfig
 from tests.runs import run
 from tests.support import tiny_config
 
@@ -20,7 +20,7 @@ def tracked_config(outputs: Path) -> Config:
     config = tiny_config(outputs)
     return replace(
         config,
-        tracking=TrackingConfig(wandb=True, tensorboard=True, project="mine"),
+        tracking=TrackingConfig(wandb=WandbConfig(enabled=True, project="mine"), tensorboard=True),
         run=replace(config.run, name="rates", folder=str(outputs / "sweeps" / "rates" / "seed=1")),
     )
 

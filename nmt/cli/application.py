@@ -149,7 +149,9 @@ def schema(kind: type[Any]) -> DictConfig:
     for name, field in kind.__pydantic_fields__.items():
         default: Any = _MISSING
         if inner := extra(field, "group"):
-            default = dict.fromkeys(leaf_fields(inner))
+            default = OmegaConf.create()
+            for key in leaf_fields(inner):
+                OmegaConf.update(default, key, None)
         elif not field.is_required():
             default = to_jsonable_python(field.get_default(call_default_factory=True))
         node[name] = default
@@ -190,7 +192,7 @@ def from_composed(
                     f"{key}={value}: this command takes single keys of {key}, not presets: write"
                     f" {key}.KEY=VALUE, as in decoding.beam_size=1"
                 )
-            values[key] = {name: one for name, one in values[key].items() if one is not None}
+            values[key] = {k: one for k, one in flattened(values[key]).items() if one is not None}
     return from_mapping(kind, values, "configuration")
 
 

@@ -82,10 +82,11 @@ def check_effects(config: Any, prefix: str = "") -> None:
                 check_effects(each, f"{key}.{inner}.")
         if (used_with := extra(field, "used_with")) and value != field.default:
             other, *wanted = used_with
+            needed = " or ".join(str(each).lower() for each in wanted)  # `true`, as in YAML
             require(
                 getattr(config, other) in wanted,
-                f"{key}={value} has no effect without {prefix}{other}={' or '.join(wanted)}: set"
-                f" that, or leave out {key} or the preset that sets it",
+                f"{key}={value} has no effect without {prefix}{other}={needed}: set that, or"
+                f" leave out {key} or the preset that sets it",
             )
 
 

@@ -1,8 +1,12 @@
 """Configuration groups `training` and `tracking`."""
 
+from dataclasses import field
 from enum import StrEnum
+from typing import Any
 
-from nmt.config.fields import MAX_SEED, checked_dataclass, option
+from pydantic import model_validator
+
+from nmt.config.fields import MAX_SEED, checked_dataclass, leaf_fields, option
 
 Precision = StrEnum("Precision", "auto float32 bfloat16")
 ValidationMetric = StrEnum("ValidationMetric", "bleu loss")
@@ -60,25 +64,45 @@ class TrainingConfig:
 
 
 @checked_dataclass
+class WandbConfig:
+    """Weights & Biases; without a login or a connection, everything is stored in the run folder."""
+
+    enabled: bool = option(False, free=True)
+    """Send metrics, translations and artifacts; the preset tracking=wandb sets this key."""
+    project: str = option("", free=True, used_with=("enabled", True))
+    """Project (default: WANDB_PROJECT, or nmt)."""
+    entity: str = option("", free=True, used_with=("enabled", True))
+    """User or team of the project (default: WANDB_ENTITY, or that of the login)."""
+    name: str = option("", free=True, used_with=("enabled", True))
+    """Name of the run (default: WANDB_NAME, or that of the run folder); the runs of a sweep also
+    have the names of their folders."""
+    group: str = option("", free=True, used_with=("enabled", True))
+    """Group of runs (default: WANDB_RUN_GROUP, or the name of the sweep)."""
+    tags: list[str] = option([], free=True, used_with=("enabled", True))
+    """Tags (default: WANDB_TAGS)."""
+    notes: str = option("", free=True, used_with=("enabled", True))
+    """Notes on the run (default: WANDB_NOTES)."""
+    upload_seconds: int = option(300, ge=1, le=86_400, free=True, used_with=("enabled", True))
+    """Maximum wait in seconds for the upload of the corpus files, and of the model."""
+
+
+@checked_dataclass
 class TrackingConfig:
     """Trackers; several can be used at once. `metrics.jsonl` is always written."""
 
-    wandb: bool = option(False, free=True)
-    """Send to Weights & Biases or, if that fails, store them in the run folder."""
+    wandb: WandbConfig = field(default_factory=WandbConfig)
     tensorboard: bool = option(False, free=True)
     """Write event files for TensorBoard to the run folder."""
-    project: str = option("", free=True)
-    """`wandb`: project (default: WANDB_PROJECT, or nmt)."""
-    entity: str = option("", free=True)
-    """`wandb`: user or team of the project (default: WANDB_ENTITY, or that of the login)."""
-    name: str = option("", free=True)
-    """`wandb`: name of the run (default: WANDB_NAME, or that of the run folder); the runs of a
-    sweep also have the names of their folders."""
-    group: str = option("", free=True)
-    """`wandb`: group of runs (default: WANDB_RUN_GROUP, or the name of the sweep)."""
-    tags: list[str] = option([], free=True)
-    """`wandb`: tags (default: WANDB_TAGS)."""
-    notes: str = option("", free=True)
-    """`wandb`: notes on the run (default: WANDB_NOTES)."""
-    upload_seconds: int = option(300, ge=1, le=86_400, free=True)
-    """`wandb`: maximum wait in seconds for the upload of the corpus files, and of the model."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_earlier_keys(cls, values: Any) -> Any:
+        """Convert the keys of earlier run folders: a boolean `wandb`, and its settings beside it.
+
+        Settings of a disabled tracker are dropped, because they were allowed.
+        """
+        if not isinstance(values, dict) or not isinstance(values.get("wandb"), bool):
+            return values
+        inner = {key: values[key] for key in values.keys() & leaf_fields(WandbConfig).keys()}
+        others = {key: value for key, value in values.items() if key not in inner}
+        return {**others, "wandb": {"enabled": True, **inner} if values["wandb"] else {}}

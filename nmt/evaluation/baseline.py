@@ -125,9 +125,7 @@ def _has_corpus(run: Run, corpus: PreparedCorpus) -> bool:
 
 def _is_seed_of(run: Run, other: Run) -> bool:
     """Whether two runs differ in the seed, and in no key that changes results more than a seed."""
-    if not run.has_begun:
-        return False
-    differing = differing_values(run.values, other.values)
+    differing = differing_values(run.settings, other.settings)
     keys = {key for key in differing if not is_free_key(key)}
     return "training.seed" in keys and keys.issubset(RANDOM_KEYS)
 

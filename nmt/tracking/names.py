@@ -19,7 +19,7 @@ def project_name(given: str) -> str:
 
 def run_label(config: Config) -> str:
     """Return the name of a run: in a sweep, where all runs share `run.name`, that of its folder."""
-    given = config.tracking.name or os.environ.get("WANDB_NAME", "")
+    given = config.tracking.wandb.name or os.environ.get("WANDB_NAME", "")
     if is_sweep(config):
         return f"{given} {config.run_folder.name}".strip()
     return given or config.run.name
@@ -27,5 +27,5 @@ def run_label(config: Config) -> str:
 
 def group_name(config: Config) -> str | None:
     """Return the group of a run, which by default is its sweep; None for other runs."""
-    given = config.tracking.group or os.environ.get("WANDB_RUN_GROUP")
+    given = config.tracking.wandb.group or os.environ.get("WANDB_RUN_GROUP")
     return given or (config.run.name if is_sweep(config) else None)

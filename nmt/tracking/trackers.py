@@ -19,9 +19,6 @@ from nmt.tracking.wandb_tracker import WandbTracker
 
 logger = logging.getLogger(__name__)
 
-_NAMES = ("wandb", "tensorboard")
-"""Names of the trackers, which are also those of their libraries, presets and keys."""
-
 _MAX_SECONDS = 60.0
 """Time limit of a call of a tracker, without the time for uploads."""
 
@@ -33,23 +30,27 @@ Select = Callable[[], ValidationSamples]
 
 
 def chosen(config: TrackingConfig) -> list[str]:
-    """Return the names of the trackers that a configuration asks for."""
-    return [name for name in _NAMES if getattr(config, name)]
+    """Return the names of the trackers that a configuration asks for.
+
+    These are also the names of their libraries, presets and keys.
+    """
+    used = {"wandb": config.wandb.enabled, "tensorboard": config.tensorboard}
+    return [name for name in used if used[name]]
 
 
 def check_trackers(config: TrackingConfig) -> None:
     """Raise a UserError if a library is missing, or the name of the project is not valid."""
     for name in chosen(config):
         require_package(f"tracking={name}", name, "tracking")
-    project = project_name(config.project)
-    if config.wandb and (wrong := sorted(_REFUSED_BY_WANDB.intersection(project))):
+    project = project_name(config.wandb.project)
+    if config.wandb.enabled and (wrong := sorted(_REFUSED_BY_WANDB.intersection(project))):
         raise UserError(
-            f"tracking.project={project} contains {' '.join(wrong)}, which wandb does not"
+            f"tracking.wandb.project={project} contains {' '.join(wrong)}, which wandb does not"
             " accept; choose another name"
         )
-    if config.wandb and len(project) > _MAX_PROJECT:
+    if config.wandb.enabled and len(project) > _MAX_PROJECT:
         raise UserError(
-            f"tracking.project has {len(project)} characters; give at most {_MAX_PROJECT}"
+            f"tracking.wandb.project has {len(project)} characters; give at most {_MAX_PROJECT}"
         )
 
 
@@ -150,4 +151,4 @@ def open_trackers(config: Config, run_id: str, last_update: int, select: Select)
     }
     used = {name: openers[name] for name in chosen(config.tracking)}
     # Two artifacts are uploaded, the corpus and the model.
-    return OptionalTrackers(used, select, 2 * config.tracking.upload_seconds)
+    return OptionalTrackers(used, select, 2 * config.tracking.wandb.upload_seconds)

@@ -44,13 +44,14 @@ class WandbTracker(Tracker):
         import wandb  # noqa: PLC0415 - takes a second to import
 
         self._wandb: Any = wandb
+        settings = config.tracking.wandb
         start = partial(
             wandb.init,
-            project=project_name(config.tracking.project),
+            project=project_name(settings.project),
             # wandb reads the variables of what is None.
-            entity=config.tracking.entity or None,
-            tags=config.tracking.tags or None,
-            notes=config.tracking.notes or None,
+            entity=settings.entity or None,
+            tags=settings.tags or None,
+            notes=settings.notes or None,
             name=run_label(config),
             group=group_name(config),
             job_type="sweep" if is_sweep(config) else "train",
@@ -86,7 +87,7 @@ class WandbTracker(Tracker):
         for metric, best in _BEST.items():
             self._run.define_metric(metric, step_metric="update", summary=f"{best},last")
         self._mode = mode
-        self._upload_seconds = config.tracking.upload_seconds
+        self._upload_seconds = settings.upload_seconds
         self._last_update = last_update
         # The file has the last update at `close`. No record up to this update can be lost.
         self._stored = config.run_folder / "wandb" / "last_update"
@@ -180,8 +181,10 @@ class WandbTracker(Tracker):
             self._wandb.teardown()
 
     def _log_sync(self) -> None:
-        folder = quote(str(self._run.settings.sync_dir))
-        logger.info(f"wandb: to upload the metrics: wandb sync {folder}")
+        folder = Path(self._run.settings.sync_dir)
+        if self._mode == "offline":
+            folder = folder.parent  # has a folder for each start of the run, uploaded in order
+        logger.info(f"wandb: to upload the metrics: wandb sync {quote(str(folder))}")
 
 
 def _add(artifact: Any, path: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 import math
 from dataclasses import asdict
 from functools import reduce
@@ -14,6 +15,8 @@ from nmt.config import (
     ModelConfig,
     Positions,
     RunConfig,
+    TrackingConfig,
+    WandbConfig,
     differing_values,
     from_mapping,
     leaf_fields,
@@ -80,6 +83,28 @@ def test_a_key_of_an_earlier_version_is_to_be_removed_from_the_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("stored", "wandb"),
+    [
+        (
+            {"wandb": True, "tensorboard": True, "project": "mine", "tags": ["a"]},
+            WandbConfig(enabled=True, project="mine", tags=["a"]),
+        ),
+        ({"wandb": False, "tensorboard": True, "project": "mine"}, WandbConfig()),
+        ({"wandb": {"enabled": True}, "tensorboard": True}, WandbConfig(enabled=True)),
+    ],
+)
+def test_earlier_keys_of_wandb_are_read(
+    stored: dict[str, Any], wandb: WandbConfig, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps({"tracking": stored}))
+    expected = Config(tracking=TrackingConfig(wandb=wandb, tensorboard=True))
+    assert load_config(Config, path) == expected
+    save_config(expected, path)
+    assert load_config(Config, path) == expected
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"model": {"widht": 64}}, "model.widht is not a key; did you mean model.width?"),
@@ -87,7 +112,9 @@ def test_a_key_of_an_earlier_version_is_to_be_removed_from_the_file(tmp_path: Pa
         ({"beam_size": 3}, "beam_size is not a key; did you mean decoding.beam_size?"),
         ({"seed": 3}, "did you mean corpus.seed or training.seed or decoding.seed?"),
         ({"training": {"max_update": 5}}, "did you mean training.max_updates?"),
-        ({"tracking": {"zzz": 5}}, "the keys of tracking are wandb, "),
+        ({"tracking": {"zzz": 5}}, "the keys of tracking are wandb.enabled, "),
+        ({"tracking": {"tags": ["a"]}}, "did you mean tracking.wandb.tags?"),
+        ({"tracking": {"wandb": {"notes": "a"}}}, "without tracking.wandb.enabled=true: set that"),
         ({"zzz": 5}, "the keys are corpus.…, tokenizer.…"),
         ({"corpus": {"cleaning": {"max_word": 5}}}, "did you mean corpus.cleaning.max_words?"),
         ({"model": {"_target_": "os.system"}}, "model._target_ is not a key"),
@@ -181,7 +208,9 @@ def test_every_field_has_documentation() -> None:
 
 
 def test_keys_that_do_not_change_a_result_are_free() -> None:
-    assert {"run.name", "tracking.wandb", "training.num_threads", "corpus.path"} < set(FREE_KEYS)
+    assert {"run.name", "tracking.wandb.tags", "training.num_threads", "corpus.path"} < set(
+        FREE_KEYS
+    )
     assert not {"training.seed", "decoding.beam_size", "corpus.name"} & set(FREE_KEYS)
 
 

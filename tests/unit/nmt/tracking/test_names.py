@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import RunConfig, TrackingConfig
+from nmt.config import RunConfig, TrackingConfig, WandbConfig
 from nmt.tracking.names import group_name, is_sweep, project_name, run_label
 from tests.support import tiny_config
 
@@ -37,5 +37,6 @@ def test_keys_come_before_the_environment_and_the_environment_before_defaults(
     found = [(run_label(config), group_name(config)) for config in (base, swept)]
     assert found == [("its NAME", "its RUN_GROUP"), ("its NAME a=1", "its RUN_GROUP")]
     assert project_name("") == "its PROJECT"
-    config = replace(base, tracking=TrackingConfig(name="mine", group="ours"))
+    wandb = WandbConfig(enabled=True, name="mine", group="ours")
+    config = replace(base, tracking=TrackingConfig(wandb=wandb))
     assert (run_label(config), group_name(config), project_name("p")) == ("mine", "ours", "p")

@@ -11,7 +11,7 @@ from nmt.base import system
 from nmt.base.errors import UserError
 from nmt.base.signals import Interruption
 from nmt.cli.compose import compose_config
-from nmt.config import TrackingConfig
+from nmt.config import TrackingConfig, WandbConfig
 from nmt.runs import experiment
 from nmt.tracking import trackers
 from nmt.tracking.file_tracker import FileTracker
@@ -128,14 +128,20 @@ def test_a_missing_package_is_reported_with_the_remedy(monkeypatch: pytest.Monke
     monkeypatch.setattr(system, "find_spec", lambda name: None)
     check_trackers(TrackingConfig())
     with pytest.raises(UserError, match=r"tracking=wandb needs .*: make install-tracking, or pip"):
-        check_trackers(TrackingConfig(wandb=True))
+        check_trackers(TrackingConfig(wandb=WandbConfig(enabled=True)))
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (TrackingConfig(wandb=True, project="a/b: c"), "project=a/b: c contains / :, which wandb"),
-        (TrackingConfig(wandb=True, project="x" * 129), "project has 129 characters"),
+        (
+            TrackingConfig(wandb=WandbConfig(enabled=True, project="a/b: c")),
+            "project=a/b: c contains / :, which wandb",
+        ),
+        (
+            TrackingConfig(wandb=WandbConfig(enabled=True, project="x" * 129)),
+            "project has 129 characters",
+        ),
     ],
 )
 def test_a_project_that_a_tracker_cannot_use_is_refused(
@@ -143,7 +149,7 @@ def test_a_project_that_a_tracker_cannot_use_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         check_trackers(config)
-    check_trackers(replace(config, wandb=False))
+    check_trackers(replace(config, wandb=WandbConfig()))
 
 
 @pytest.mark.parametrize(
@@ -156,6 +162,11 @@ def test_a_project_that_a_tracker_cannot_use_is_refused(
 )
 def test_presets_choose_one_tracker_or_several(value: str, names: list[str]) -> None:
     assert chosen(compose_config([f"tracking={value}"]).tracking) == names
+
+
+def test_keys_of_wandb_stand_beside_its_preset() -> None:
+    wandb = compose_config(["tracking.wandb.tags=[a,b]", "tracking=wandb"]).tracking.wandb
+    assert wandb == WandbConfig(enabled=True, tags=["a", "b"])
 
 
 def test_an_unknown_tracker_in_a_list_is_refused() -> None:

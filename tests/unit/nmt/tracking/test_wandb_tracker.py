@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from nmt.config import Config, RunConfig, TrackingConfig
+from nmt.config import Config, RunConfig, TrackingConfig, WandbConfig
 from nmt.tracking.tracker import CompletedRun, Validation
 from nmt.tracking.wandb_tracker import WandbTracker
 from tests import wandb_file
@@ -40,7 +40,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Mock:
 
 
 def on_wandb(folder: Path) -> Config:
-    tracking = TrackingConfig(wandb=True, project="mine")
+    tracking = TrackingConfig(wandb=WandbConfig(enabled=True, project="mine"))
     return replace(Config(), tracking=tracking, run=RunConfig(folder=str(folder)))
 
 
@@ -67,7 +67,7 @@ def test_the_environment_chooses_the_mode_of_wandb(
     with caplog.at_level("INFO", logger="nmt"):
         WandbTracker(on_wandb(tmp_path), "id").close()
     assert wandb.init.call_args.kwargs["mode"] == mode
-    assert ("wandb sync wandb/offline-run-1" in caplog.text) == (mode == "offline")
+    assert ("wandb sync wandb\n" in caplog.text) == (mode == "offline")
     assert ("recorded offline: No API key" in caplog.text) == (not key)
 
 
@@ -103,7 +103,7 @@ def test_an_upload_that_takes_too_long_is_reported_and_can_be_made_later(
         tracker.completed(completed_run(tmp_path))
     assert "the model are not uploaded: upload wait timed out" in caplog.text
     assert "wandb sync wandb/offline-run-1" in caplog.text
-    wandb.Artifact.return_value.wait.assert_called_once_with(config.tracking.upload_seconds)
+    wandb.Artifact.return_value.wait.assert_called_once_with(config.tracking.wandb.upload_seconds)
 
 
 PROGRAM = """
