@@ -24,8 +24,10 @@ from nmt.tokenizer import Tokenizer
 from nmt.trained_model import load_trained_model
 from nmt.translation.checks import findings
 from nmt.translation.documents import Document
-from nmt.translation.protection import insert_marks, protected_spans, without_spans
+from nmt.translation.icu import Message
+from nmt.translation.placement import insert_marks
 from nmt.translation.sentences import Segmenter
+from nmt.translation.spans import protected_spans, without_spans
 
 _FIRST = 31_250  # characters
 _MAX_RATIO = 3.0
@@ -44,6 +46,14 @@ KINDS = {
     "broken tags": "<a ",
     "placeholders": "{a} %s __x__ ",
     "open braces": "{{a ",
+    "backquotes": "`a` ` b",
+    "paths": "/a/b.c d/e/f ",
+    "slashes": "a/",
+    "numbers with blanks": "123 ",
+    "entities": "&amp;&a",
+    "plurals": "{n, plural, one {a} other {b}} ",
+    "nested plurals": "{n, plural, one {",
+    "native code": "<ph id='1'>",
     "addresses": "http://a.de/b.. ",
     "dots": ".",
     "marks and blanks": "! ? ",
@@ -78,6 +88,7 @@ def steps(tokenizer: Tokenizer) -> dict[str, Callable[[str], Any]]:
     return {
         "spans": protected_spans,
         "spans out and in": _insert,
+        "messages": Message.parse,
         "sentences": lambda text: Document.split(text, "de"),
         "segments": lambda text: segmenter.segments([text]),
         "words of pieces": lambda text: tokenizer.word_indices([text]),

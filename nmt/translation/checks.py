@@ -4,23 +4,19 @@ The checks know no language. They compare what both sides must have in common: p
 numbers, brackets, the kind of the last punctuation mark, and about the length.
 """
 
-import unicodedata
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-
-import regex
+from functools import cache
 
 from nmt.base.errors import UserError
-from nmt.translation.protection import protected_spans
+from nmt.base.languages import closing_marks, sentence_marks
+from nmt.translation.numbers import AS_WRITTEN, numbers, spellings, split_dates
 from nmt.translation.request import Request, Translation
-from nmt.translation.translator import Translator
+from nmt.translation.spans import essence, without_spans
 
-_GROUP = r"[,.'’\u00a0\u202f ]"  # between thousands
-_NUMBER = regex.compile(rf"\p{{Nd}}{{1,3}}(?:{_GROUP}\p{{Nd}}{{3}})+(?!\p{{Nd}})|\p{{Nd}}+")
-_AS_WRITTEN = regex.compile(r"\p{Nd}[\p{Nd}.,]*\p{Nd}|\p{Nd}")
 _QUESTION = "?？؟;՞⁇"
-_END = regex.compile(r"[\p{Sentence_Terminal}…:;](?=[\p{Pi}\p{Pf}\p{Pe}\"'”’»\s]*$)")
 _BRACKETS = "()[]"
 # (length + 20) of the translation divided by that of the source. Between Chinese and English the
 # usual quotient is up to 5.
@@ -29,15 +25,18 @@ _QUOTIENTS = 0.15, 7.0
 
 def findings(source: str, translation: str) -> list[str]:
     """Return what is wrong with a translation, each as a phrase; an empty source is right."""
+    essences = [essence(text, with_numbers=False) for text in (source, translation)]
     found = [
-        *_differences("", protected_spans(source), protected_spans(translation)),
-        *_differences("number ", _numbers(source), _numbers(translation)),
+        *_differences("", *(list(spans.elements()) for spans, _ in essences)),
+        *_differences_of_numbers(source, translation),
     ]
+    if essences[1][1] < essences[0][1]:
+        found.append(f"{essences[1][1]} instead of {essences[0][1]} pairs of tags around words")
     for bracket in _BRACKETS:
         counts = source.count(bracket), translation.count(bracket)
         if counts[0] != counts[1]:
             found.append(f"{counts[1]} instead of {counts[0]} of {bracket}")
-    ends = _END.search(source), _END.search(translation)
+    ends = [_end().search(without_spans(text)[0]) for text in (source, translation)]
     kinds = [end and ("question" if end[0] in _QUESTION else "other") for end in ends]
     if kinds[0] != kinds[1]:
         found.append(f"ends with {translation[-1:]!r}, the source with {source[-1:]!r}")
@@ -48,12 +47,21 @@ def findings(source: str, translation: str) -> list[str]:
 
 
 def checked(
-    requests: Sequence[Request], found: Sequence[list[Translation]], translator: Translator
+    requests: Sequence[Request],
+    found: Sequence[list[Translation]],
+    translate: Callable[[Sequence[Request]], list[list[Translation]]],
+    check: Callable[[Request], None],
 ) -> list[list[Translation]]:
     """Return translations with their findings; the best one is tried again if it lost a number.
 
     The second try has to contain the numbers, in any spelling of the separators; it is taken if
     less is wrong with it.
+
+    Args:
+        requests: what was asked for.
+        found: the translations of each request.
+        translate: translates again.
+        check: raises UserError if a request cannot be fulfilled.
     """
     results = [
         [_with_findings(request, one) for one in some]
@@ -61,16 +69,16 @@ def checked(
     ]
     wanted: dict[int, Request] = {}
     for index, (request, (best, *_)) in enumerate(zip(requests, results, strict=True)):
-        lost = set(Counter(_numbers(request.source)) - Counter(_numbers(best.text)))
+        lost = set(Counter(numbers(request.source)) - Counter(numbers(best.text)))
         terms = [
-            _spellings(n)
-            for n in _AS_WRITTEN.findall(request.source)
-            if lost.intersection(_numbers(n))
+            spellings(n)
+            for n in AS_WRITTEN.findall(request.source)
+            if lost.intersection(numbers(n))
         ]
         constrained = replace(request, terms=[*request.terms, *terms])
-        if terms and _is_possible(translator, constrained):
+        if terms and _is_possible(check, constrained):
             wanted[index] = constrained
-    again = translator.translate(list(wanted.values())) if wanted else []
+    again = translate(list(wanted.values())) if wanted else []
     for index, (best, *_) in zip(wanted, again, strict=True):
         second = _with_findings(requests[index], best)
         if len(second.findings) < len(results[index][0].findings):
@@ -78,34 +86,44 @@ def checked(
     return results
 
 
+@cache
+def _end() -> re.Pattern[str]:
+    """Match the mark at the end of a text, with the quotes and brackets after it."""
+    marks, closing = re.escape(sentence_marks()), re.escape(closing_marks())
+    return re.compile(rf"[{marks}…:;](?=[{closing}‘«\s]*\Z)")
+
+
 def _with_findings(request: Request, one: Translation) -> Translation:
     return replace(one, findings=tuple(findings(request.source, one.text)))
 
 
-def _is_possible(translator: Translator, request: Request) -> bool:
+def _is_possible(check: Callable[[Request], None], request: Request) -> bool:
     try:
-        translator.check(request)
+        check(request)
     except UserError:  # the engine knows no constraints, or the sentence is too long for them
         return False
     return True
 
 
-def _numbers(text: str) -> list[str]:
-    """Return the numbers of a text without separators of thousands and zeros at the start.
-
-    Decimals are numbers of their own, and so are the parts of a date, whose order may change.
-    """
-    found = (regex.sub(_GROUP, "", number) for number in _NUMBER.findall(text))
-    # Not by int(), which takes quadratic time and rejects thousands of digits.
-    digits = ("".join(str(unicodedata.digit(one)) for one in number) for number in found)
-    return [number.lstrip("0") or "0" for number in digits]
-
-
-def _spellings(number: str) -> tuple[str, ...]:
-    """Return a number as it is, with points and commas exchanged, and with blanks."""
-    exchanged = number.translate(str.maketrans(".,", ",."))
-    spaced = exchanged.replace(".", "\u202f")
-    return tuple(dict.fromkeys((number, exchanged, spaced, spaced.replace("\u202f", " "))))
+def _differences_of_numbers(source: str, translation: str) -> list[str]:
+    """Compare dates and numbers; the month of a date may be a word on one side."""
+    texts, dates, counts = (source, translation), [], []
+    for text in texts:
+        own, rest = split_dates(text)
+        dates.append(own)
+        counts.append(Counter(numbers(rest)))
+    found = []
+    for side, outcome in enumerate(("lost", "added")):
+        for key, date in dates[side].items():
+            if key in dates[1 - side]:
+                continue
+            others = counts[1 - side] - counts[side]
+            parts = [one for one in numbers(date) if others[one]]
+            if len(parts) > 1:
+                counts[1 - side] -= Counter(parts)
+            else:
+                found.append(f"date {date} is {outcome}")
+    return [*found, *_differences("number ", *(list(one.elements()) for one in counts))]
 
 
 def _differences(kind: str, source: Sequence[str], translation: Sequence[str]) -> list[str]:

@@ -7,8 +7,10 @@ from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner
 from nmt.translation.checks import checked
 from nmt.translation.documents import Document
-from nmt.translation.protection import Protection, protected_spans
+from nmt.translation.icu import Message
+from nmt.translation.protection import Protection
 from nmt.translation.request import Request, Translation
+from nmt.translation.spans import protected_spans
 from nmt.translation.translator import Translator
 
 Progress = Callable[[float], None]
@@ -22,7 +24,7 @@ class Pipeline:
         translator: translates.
         language: source language of documents to be split into sentences; empty if each source is
             one sentence.
-        protection: restores protected spans that translations lack; None for none.
+        protection: keeps protected spans; None for none.
         utilities: returns the expected utility of each of the given translations of a source; the
             translations are then sorted by utility. None keeps the order of the search.
         aligner: aligns; None for no alignments.
@@ -44,7 +46,8 @@ class Pipeline:
         """Raise UserError if the constraints of a request cannot be fulfilled."""
         if not request.is_constrained:
             return
-        if self.protection and protected_spans(request.source):
+        has_spans = protected_spans(request.source) or Message.parse(request.source).arguments
+        if self.protection and has_spans:
             raise UserError(
                 "prefix, required and banned do not apply to text with protected spans; remove them"
                 " or protect=true"
@@ -72,12 +75,25 @@ class Pipeline:
         Raises:
             UserError: constraints cannot be fulfilled.
         """
+        if not self.protection:
+            return self._translate_texts(requests, progress)
+        messages = [Message.parse(request.source) for request in requests]
+        texts = [
+            replace(request, source=text)
+            for request, message in zip(requests, messages, strict=True)
+            for text in message.texts
+        ]
+        found = iter(self._translate_texts(texts, _shared(progress, len(requests), len(texts))))
+        return [message.joined([next(found) for _ in message.texts]) for message in messages]
+
+    def _translate_texts(
+        self, requests: Sequence[Request], progress: Progress | None
+    ) -> list[list[Translation]]:
         if not self.language:
             return self._translate_sentences(requests, progress)
         documents = [Document.split(request.source, self.language) for request in requests]
         sentences = [Request(text) for document in documents for text in document.sentences]
-        share = len(requests) / max(1, len(sentences))
-        advance = progress and (lambda count: progress(count * share))
+        advance = _shared(progress, len(requests), len(sentences))
         found = iter(self._translate_sentences(sentences, advance))
         blank = self.translator.blank
         return [one.join([next(found) for _ in one.sentences], blank) for one in documents]
@@ -85,12 +101,10 @@ class Pipeline:
     def _translate_sentences(
         self, requests: Sequence[Request], progress: Progress | None
     ) -> list[list[Translation]]:
-        found = self.translator.translate(requests, progress)
         sources = [request.source for request in requests]
-        if self.protection:
-            found = self.protection.restored(sources, found, self.translator)
+        found = self._protected(requests, progress)
         if self.checks:
-            found = checked(requests, found, self.translator)
+            found = checked(requests, found, self._protected, self.translator.check)
         if self.confidence:
             found = [list(map(self.confidence, some)) for some in found]
         if self.utilities:
@@ -99,6 +113,13 @@ class Pipeline:
             for source, (best, *_) in zip(sources, found, strict=True):
                 glossary.count(source, best.text)
         return self._aligned(self.aligner, sources, found) if self.aligner else found
+
+    def _protected(
+        self, requests: Sequence[Request], progress: Progress | None = None
+    ) -> list[list[Translation]]:
+        if self.protection:
+            return self.protection.translate(requests, self.translator, progress)
+        return self.translator.translate(requests, progress)
 
     def _aligned(
         self, aligner: Aligner, sources: Sequence[str], found: Sequence[Sequence[Translation]]
@@ -115,6 +136,12 @@ class Pipeline:
             some = [replace(one, alignment=next(links)) for one in translations[:num_aligned]]
             aligned.append([*map(_with_note, some), *translations[len(some) :]])
         return aligned
+
+
+def _shared(progress: Progress | None, num_requests: int, num_parts: int) -> Progress | None:
+    """Return what advances the progress of requests by their share for a number of parts."""
+    share = num_requests / max(1, num_parts)
+    return progress and (lambda count: progress(count * share))
 
 
 def _ranked(

@@ -1,55 +1,25 @@
-"""Protection of tags, addresses and placeholders, which stay unchanged in a translation.
+"""Protection of tags, addresses, placeholders and the like, which stay as they are.
 
-Models have not learnt to copy such spans. A text is first translated as it is. If spans are lost,
-the text is translated again without its spans, which are then inserted by the word alignment.
+A model can write a span only if it has learnt its characters. Else, and where it loses spans, the
+text is translated without them, and they are inserted by the word alignment.
 """
 
-import bisect
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner
-from nmt.translation.request import Links, Translation
-from nmt.translation.translator import Translator
-
-_SPAN = re.compile(
-    r"""
-    </? [A-Za-z][^<>]* >
-    | (?: https?://|www\.) [^\s<>"]* [^\s<>".,;:!?)\]}'»”]
-    | (?<![\w.+-]) [\w.+-]++ @ [\w-]+ (?:\.[\w-]+)+  # possessive: linear time in long words
-    | \{\{ [^{}]+ \}\} | \$?\{ [^{}\s]+ \}
-    | % \(\w+\) [a-z] | % \d*\$?[sdif] \b
-    | __ \w+? __
-    """,
-    re.VERBOSE,
+from nmt.translation.placement import insert_marks
+from nmt.translation.request import Request, Translation
+from nmt.translation.spans import (
+    Mark,
+    essence,
+    has_words,
+    numbers_with_units,
+    protected_spans,
+    without_spans,
 )
-
-_TAG = re.compile(r"</?([A-Za-z][^<>\s/]*)")  # group 1: name of the tag
-
-_Span = tuple[int, int]  # begin and end
-
-_FIRST_EAST_ASIAN = "\u2e80"  # most scripts above it have no spaces
-_AFTER_WORD = ".,;:!?…)»”"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Span that was removed from a text.
-
-    Attributes:
-        text: the span.
-        offset: index in the text without spans at which the span was.
-    """
-
-    text: str
-    offset: int
-
-
-def protected_spans(text: str) -> list[str]:
-    """Return the protected spans of a text in order."""
-    return [match[0] for match in _SPAN.finditer(text)]
+from nmt.translation.translator import Translator
 
 
 @dataclass
@@ -68,209 +38,117 @@ class SpanCounts:
         )
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """A text to translate instead of one with spans, and the spans to be inserted."""
+
+    request: Request
+    marks: Sequence[Mark] = ()
+
+
 class Protection:
-    """Restores protected spans that translations lack, by the links of an aligner."""
+    """Translates texts so that they keep their protected spans, by the links of an aligner."""
 
     def __init__(self, aligner: Aligner) -> None:
         self._aligner = aligner
         self.counts = SpanCounts()
 
-    def restored(
-        self, texts: Sequence[str], found: list[list[Translation]], translator: Translator
+    def translate(
+        self,
+        requests: Sequence[Request],
+        translator: Translator,
+        progress: Callable[[int], None] | None = None,
     ) -> list[list[Translation]]:
-        """Return translations that contain the spans of their text.
+        """Translate texts; each translation has all spans of its text, and no others.
 
-        There may be fewer than num_best translations where the model lost spans.
-
-        Args:
-            texts: the texts.
-            found: the translations of each text.
-            translator: translates texts again, without their spans.
+        There may be fewer than num_best translations where spans were lost. If no translation of a
+        text keeps its spans, the translation is the text itself.
         """
-        found = list(found)
-        incomplete = []
-        for index, text in enumerate(texts):
-            if spans := protected_spans(text):
-                kept = [one for one in found[index] if _keeps(one.text, spans)]
-                if not any(map(str.isalnum, _SPAN.sub(" ", text))):
-                    kept = [Translation(text, 0.0)]  # nothing to translate
-                if kept:
-                    found[index] = kept
-                    self.counts.kept += len(spans)
-                else:
-                    incomplete.append(index)
-        repaired = self._translate_without_spans([texts[i] for i in incomplete], translator)
-        for index, translations in zip(incomplete, repaired, strict=True):
-            found[index] = translations
+        found = [[_untranslated(request.source)] for request in requests]
+        attempts = [_attempts(request, translator) for request in requests]
+        pending = list(range(len(requests)))
+        while pending:
+            tried = {i: one for i in pending if (one := next(attempts[i], None))}
+            self._count_untranslated([requests[i].source for i in pending if i not in tried])
+            translated = self._translated(list(tried.values()), translator, progress)
+            pending, progress = [], None
+            for (index, attempt), some in zip(tried.items(), translated, strict=True):
+                source = requests[index].source
+                spans = protected_spans(source)
+                kept = [one for one in some if not spans or essence(one.text) == essence(source)]
+                if not kept:
+                    pending.append(index)
+                    continue
+                found[index] = kept
+                self.counts.inserted += len(spans) if attempt.marks else 0
+                self.counts.kept += 0 if attempt.marks else len(spans)
         return found
 
-    def _translate_without_spans(
-        self, texts: list[str], translator: Translator
-    ) -> list[list[Translation]]:
-        """Remove the spans of texts, translate the rest, and insert the spans.
+    def _count_untranslated(self, sources: Sequence[str]) -> None:
+        for source in sources:
+            number = len(protected_spans(source))
+            self.counts.kept += 0 if has_words(source) else number
+            self.counts.untranslated += number if has_words(source) else 0
 
-        If no translation of a text keeps all its spans, the translation is the text itself. Texts
-        with spans have no constraints; see `Pipeline.check`.
-        """
-        if not texts:
-            return []
-        bare, marks = zip(*map(without_spans, texts), strict=True)
-        found = translator.translate(bare)
+    def _translated(
+        self,
+        attempts: Sequence[_Attempt],
+        translator: Translator,
+        progress: Callable[[int], None] | None,
+    ) -> list[list[Translation]]:
+        """Translate texts and insert their marks; equal results of different ones are dropped."""
+        found = translator.translate([attempt.request for attempt in attempts], progress)
         pairs = [
-            (source, one.text) for source, some in zip(bare, found, strict=True) for one in some
+            (attempt.request.source, one.text)
+            for attempt, some in zip(attempts, found, strict=True)
+            for one in some
+            if attempt.marks
         ]
         links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
-        repaired = []
-        for text, source, removed, some in zip(texts, bare, marks, found, strict=True):
-            kept: list[Translation] = []
-            # Text with spans → the first translation without spans that gave it. If a different one
-            # gives the same text, it is dropped.
-            bare_texts: dict[str, str] = {}
+        for index, (attempt, some) in enumerate(zip(attempts, found, strict=True)):
+            if not attempt.marks:
+                continue
+            # Text with spans → the first translation without spans that gave it.
+            bare: dict[str, str] = {}
+            inserted = []
             for one in some:
-                inserted = insert_marks(source, one.text, removed, next(links))
-                is_duplicate = bare_texts.setdefault(inserted, one.text) != one.text
-                if not is_duplicate and _keeps(inserted, protected_spans(text)):
-                    kept.append(replace(one, text=inserted))
-            if kept:
-                self.counts.inserted += len(removed)
-            else:
-                self.counts.untranslated += len(removed)
-            repaired.append(kept or [Translation(text, 0.0)])
-        return repaired
+                text = insert_marks(attempt.request.source, one.text, attempt.marks, next(links))
+                if bare.setdefault(text, one.text) == one.text:
+                    inserted.append(replace(one, text=text))
+            found[index] = inserted
+        return found
 
 
-def without_spans(text: str) -> tuple[str, list[Mark]]:
-    """Return a text without its spans, and the spans.
+def _untranslated(text: str) -> Translation:
+    note = ("not translated, because no translation keeps its protected spans",)
+    return Translation(text, 0.0, notes=note if has_words(text) else ())
 
-    A space replaces spans between two words, as in `one<br/>two`. Nothing replaces the opening or
-    closing tags of pairs, which may be inside a word, as in `<b>w</b>ord`.
+
+def _attempts(request: Request, translator: Translator) -> Iterator[_Attempt]:
+    """Yield what to translate, until a translation keeps all spans.
+
+    These are the text as it is, if the model knows the characters of its spans; without spans but
+    with numbers; with these required; and without all spans. There is no attempt if there are only
+    spans.
     """
-    matches = list(_SPAN.finditer(text))
-    pairs = _tag_pairs([match[0] for match in matches])
-    closing = set(pairs.values())
-    kept: list[str] = []
-    marks: list[Mark] = []
-    last = length = 0  # of the text that is kept
-    end = ""  # its last character
-    kinds: set[str] = set()  # of the spans since the last character
-    for index, match in enumerate(matches):
-        if match.start() > last:
-            kinds.clear()
-        kept.append(text[last : match.start()])
-        length += len(kept[-1])
-        end = kept[-1][-1:] or end
-        last = match.end()
-        marks.append(Mark(match[0], length))
-        kinds.add("opening" if index in pairs else "closing" if index in closing else "single")
-        is_inside = kinds in ({"opening"}, {"closing"})
-        is_last = index + 1 == len(matches) or matches[index + 1].start() > last
-        if is_last and not is_inside and _needs_space(end, text[last : last + 1]):
-            kept.append(" ")
-            length += 1
-            end = " "
-    return "".join([*kept, text[last:]]), marks
-
-
-def _needs_space(end: str, start: str) -> bool:
-    """Return whether a space must separate two characters between which spans were removed."""
-    if not end or min(end, start) >= _FIRST_EAST_ASIAN:
-        return False
-    return start.isalnum() and (end.isalnum() or end in _AFTER_WORD)
-
-
-def _keeps(translation: str, spans: Sequence[str]) -> bool:
-    return Counter(protected_spans(translation)) == Counter(spans)
-
-
-def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Links | None) -> str:
-    """Insert marks into a translation.
-
-    A pair of tags encloses the translations of the source words between them. Any other mark is
-    inserted before the translation of the next source word, or at the end.
-
-    `source` and `translation` have no spans. `marks` are in the order of the source. Without
-    `links`, all marks go to the end.
-    """
-    words = _word_spans(translation)
-    source_words = _word_spans(source)
-    # (begin, end) of a source word and of a target word linked to it, in source order.
-    linked = sorted((source_words[i], words[j]) for i, j in links or [])
-    begins, ends = ([word[side] for word, _ in linked] for side in (0, 1))
-    first, last_word = (_extremes([t for _, t in linked], choose) for choose in (min, max))
-
-    pairs = _tag_pairs([mark.text for mark in marks])
-    closing = set(pairs.values())
-    insertions: list[tuple[int, int, str]] = []  # offset, index of the mark, text
-    for index, mark in enumerate(marks):
-        if index in closing:
-            continue
-        after = bisect.bisect_left(begins, mark.offset)
-        offset = linked[after][1][0] if after < len(linked) else len(translation)
-        if index not in pairs:
-            insertions.append((offset, index, _with_spaces(translation, offset, mark)))
-            continue
-        end_mark = marks[pairs[index]]
-        inside = bisect.bisect_right(ends, mark.offset), bisect.bisect_left(begins, end_mark.offset)
-        end_offset = offset
-        if inside[0] < inside[1]:
-            offset = first(*inside)[0]
-            begin, end_offset = last_word(*inside)
-            # After a letter or digit, the closing tag precedes the punctuation of the word.
-            bare = re.match(r".*\w", translation[begin:end_offset])
-            if bare and source[end_mark.offset - 1 : end_mark.offset].isalnum():
-                end_offset = begin + bare.end()
-        insertions += [(offset, index, mark.text), (end_offset, pairs[index], end_mark.text)]
-    parts, last = [], 0
-    for offset, _, text in sorted(insertions):
-        parts += [translation[last:offset], text]
-        last = offset
-    return "".join([*parts, translation[last:]])
-
-
-def _word_spans(text: str) -> list[_Span]:
-    return [match.span() for match in re.finditer(r"\S+", text)]
-
-
-def _tag_pairs(spans: Sequence[str]) -> dict[int, int]:
-    """Return the index of the closing tag of each opening tag that has one."""
-    pairs: dict[int, int] = {}
-    opened: list[tuple[int, str]] = []  # index and name
-    numbers: Counter[str] = Counter()  # of opened tags by name
-    for index, span in enumerate(spans):
-        tag = _TAG.match(span)
-        if tag and span.startswith("</"):
-            while numbers[tag[1]]:
-                begin, name = opened.pop()
-                numbers[name] -= 1
-                if name == tag[1]:
-                    pairs[begin] = index
-                    break
-        elif tag and not span.endswith("/>"):
-            opened.append((index, tag[1]))
-            numbers[tag[1]] += 1
-    return pairs
-
-
-def _extremes(
-    values: Sequence[_Span], choose: Callable[[_Span, _Span], _Span]
-) -> Callable[[int, int], _Span]:
-    """Return a function that gives min or max of values[begin:end] in constant time.
-
-    Level k of the table has the results for all ranges of 2 ** k values (a sparse table).
-    """
-    levels = [list(values)]
-    while (width := 2 ** (len(levels) - 1)) * 2 <= len(values):
-        levels.append(list(map(choose, levels[-1], levels[-1][width:])))
-
-    def of_range(begin: int, end: int) -> _Span:
-        level = (end - begin).bit_length() - 1
-        return choose(levels[level][begin], levels[level][end - 2**level])
-
-    return of_range
-
-
-def _with_spaces(translation: str, offset: int, mark: Mark) -> str:
-    """Return a mark with the spaces that separate it from the words around it."""
-    before = "" if offset == 0 or translation[offset - 1].isspace() else " "
-    after = "" if offset == len(translation) else " "
-    return f"{before}{mark.text}{after}"
+    text = request.source
+    spans = protected_spans(text)
+    if not spans:
+        yield _Attempt(request)
+    if not spans or not has_words(text):
+        return
+    if knows := translator.can_write("".join(spans)):
+        yield _Attempt(request)
+    bare, marks = without_spans(text, with_numbers=False)
+    if marks or not knows:
+        yield _Attempt(replace(request, source=bare), marks)
+    if numbers := numbers_with_units(text):
+        required = replace(request, source=bare, terms=[*request.terms, *numbers])
+        try:
+            translator.check(required)
+        except UserError:  # the engine knows no constraints, or the sentence is too long for them
+            pass
+        else:
+            yield _Attempt(required, marks)
+        bare, marks = without_spans(text)
+        yield _Attempt(replace(request, source=bare), marks)

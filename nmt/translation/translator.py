@@ -23,6 +23,7 @@ from nmt.translation.torch_engine import TorchEngine
 
 _ADDRESS = re.compile("(?:https?://|www[.]).+|[^@]+@[^@]+")  # of a page or of a person
 _MARK_OF_BPE = "@@ "
+_BYTE = re.compile("<0x[0-9A-F]{2}>")  # piece for a character that is not in the vocabulary
 
 
 def is_untranslatable(text: str) -> bool:
@@ -139,6 +140,12 @@ class Translator:
         """Raise UserError if the constraints of a sentence cannot be fulfilled."""
         if request.is_constrained:
             self._encoded(request)
+
+    def can_write(self, text: str) -> bool:
+        """Return whether the model has learnt all characters of a text, not only their bytes."""
+        [ids] = self._target.encode([text])
+        pieces = self._target.pieces(ids)
+        return self._target.unknown_id not in ids and not any(map(_BYTE.fullmatch, pieces))
 
     def _constraints(self, request: Request, segments: Sequence[Ids]) -> search.Request:
         """Return the constraints on each segment: of several segments, only banned phrases."""

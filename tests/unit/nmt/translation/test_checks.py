@@ -13,6 +13,10 @@ from nmt.translation.request import Request, Translation
         ("It costs 1,234.50 dollars.", "Es kostet 1.234,50 Dollar."),
         ("It costs 1,234,567 dollars.", "Es kostet 1\u202f234\u202f567 Dollar."),
         ("On 3/4/2024 (a Monday)", "Am 04.03.2024 (ein Montag)"),
+        ("On 3/4/2024, or 5. 6. 2023", "Am 4. März 2024 oder am 5/6/23"),
+        ("On 2024-04-03", "2024年4月3日"),
+        ("A <b>dog.</b>", "Ein <b>Hund</b>."),
+        ("It is 5 km", "Es sind 5 Kilometer"),
         ("Hello {name}, see <b>this</b>!", "Hallo {name}, <b>siehe</b>!"),
         ("Who is it?", "这是谁？"),
         ("He said: “Go.”", "Er sagte: „Geh.“"),
@@ -32,6 +36,8 @@ def test_nothing_is_wrong(source: str, translation: str) -> None:
             ["number 1234 is lost", "number 1235 is added"],
         ),
         ("Hello {name}.", "Hallo.", ["{name} is lost"]),
+        ("On 3/4/2024.", "Am 3.5.2024.", ["date 3/4/2024 is lost", "date 3.5.2024 is added"]),
+        ("A <b>dog</b>.", "<b></b>Hund.", ["0 instead of 1 pairs of tags around words"]),
         ("Two (2) dogs.", "Zwei (2 Hunde.", ["0 instead of 1 of )"]),
         ("Who?", "Wer.", ["ends with '.', the source with '?'"]),
         ("A dog.", "Hund " * 60 + ".", ["301 characters for 6"]),
@@ -70,7 +76,7 @@ def test_a_lost_number_is_required_once_more(again: str, can_constrain: bool, te
     translator = Fake(again, can_constrain)
     requests = [Request("There are 1,200 dogs."), Request("A dog.")]
     found = [[Translation("Es sind Hunde.", -1.0)], [Translation("Ein Hund.", -1.0)]]
-    [[first], [second]] = checked(requests, found, translator)  # type: ignore[arg-type]
+    [[first], [second]] = checked(requests, found, translator.translate, translator.check)
     assert (first.text, second.text) == (text, "Ein Hund.")
     assert first.findings == (() if text == again else ("number 1200 is lost",))
     if can_constrain:
