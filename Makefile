@@ -40,7 +40,7 @@ NEAR := $(firstword $(filter $(UPPER) $(UPPER)%,$(KNOWN)))
 FORM := $(if $(findstring .,$(NAME)),write ARGS="$(NAME)=VALUE",$(if $(NEAR),write $(NEAR)=VALUE,the variables are $(KNOWN); keys of the configuration are given as ARGS="training.max_updates=100"))
 $(error $(NAME)= is not a variable of this Makefile: $(FORM))
 endif
-TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange install-serve dashboard serve
+TARGETS := help install prepare train adapt translate subwords attend lesson backtranslate score evaluate sweep sweep-report reproduce report export import bench soak golden test check format install-tracking install-sweeps install-data install-ray install-exchange install-serve install-docs dashboard serve docs
 GOALS := $(filter $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(and $(GOALS),$(GIVEN)),)
 # The ## comment of a target lists its variables. Before version 4.3, make took a # inside $(shell …)
@@ -88,7 +88,9 @@ install-exchange: $(VENV)/.installed-exchange  ## Install transformers and ONNX,
 
 install-serve: $(VENV)/.installed-serve  ## Install FastAPI and uvicorn, for make serve
 
-$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt requirements-exchange.txt requirements-serve.txt
+install-docs: $(VENV)/.installed-docs  ## Install mkdocs, for make docs
+
+$(VENV)/.installed-dev: requirements-tracking.txt requirements-sweeps.txt requirements-data.txt requirements-ray.txt requirements-exchange.txt requirements-serve.txt requirements-docs.txt
 
 $(VENV)/.installed-%: requirements-%.txt $(VENV)/.installed
 	@echo "installing $< (once)" >&2
@@ -161,6 +163,10 @@ export: install  ## Convert a model for another program                 MODEL= F
 
 import: install  ## Import a Marian, OPUS-MT or Hugging Face model      FROM=FOLDER OUT= ARGS="check=FILE"
 	@$(NMT) import 'folder=$${oc.env:FROM}' $(call key,out,OUT) $(ARGS)
+
+docs: $(VENV)/.installed-docs  ## Write the documents and the reference as pages
+# Without the variable, the theme advertises its successor.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "written: outputs/docs/index.html" >&2
 
 bench: $(VENV)/.installed-dev  ## Measure speed, also that of other programs          BENCH="training decoding data preparation" ARGS=
 # If a benchmark cannot run, such as decoding without a model, the other benchmarks still run.

@@ -1,1 +1,1 @@
-"""Pages about the program, and the code of the lesson."""
+"""Documents, the code of the lesson, and what `make docs` makes of them."""

@@ -1,16 +1,17 @@
 """Neural machine translation: train translation models, and translate with them.
 
->>> import nmt
->>> model = nmt.load("outputs/latest/model")
->>> model.direction
-'en-de'
->>> model.translate(["The child sees the cat.", "She sleeps."])  # doctest: +ELLIPSIS
-['...', '...']
->>> [best, second] = model.translate(["She sleeps."], details=True, num_best=2)[0]
->>> best.score >= second.score
-True
->>> best.alignment  # indices of (source word, target word)  # doctest: +ELLIPSIS
-[(..., 0)...]
+Examples:
+    >>> import nmt
+    >>> model = nmt.load("outputs/latest/model")
+    >>> model.direction
+    'en-de'
+    >>> model.translate(["The child sees the cat.", "She sleeps."])  # doctest: +ELLIPSIS
+    ['...', '...']
+    >>> [best, second] = model.translate(["She sleeps."], details=True, num_best=2)[0]
+    >>> best.score >= second.score
+    True
+    >>> best.alignment  # indices of (source word, target word)  # doctest: +ELLIPSIS
+    [(..., 0)...]
 """
 
 TYPE_CHECKING = False  # importing `typing` takes time, in which Ctrl-C would be a traceback

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """A trained model that translates plain text; made by :func:`load`."""
+    """A trained model that translates plain text; made by `load`."""
 
     def __init__(self, trained_model: "TrainedModel", folder: Path) -> None:
         self._model = trained_model

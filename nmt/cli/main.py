@@ -49,7 +49,7 @@ def main() -> None:
         command = _print_help
     else:
         del sys.argv[1]
-        command = _imported(name)
+        command = imported(name)
     run_command(command)
 
 
@@ -58,8 +58,8 @@ def _print_help() -> None:
     print("\n".join(f"  {name:15}{line}" for name, line in COMMANDS.items()))
 
 
-def _imported(name: str) -> Callable[[], None]:
-    """Import the module of a command, and no other."""
+def imported(name: str) -> Callable[[], None]:
+    """Import the module of a command, and no other; a wrong name is an error of the function."""
     if name in COMMANDS:
         command: Callable[[], None]
         command = importlib.import_module(f"nmt.cli.{MODULES.get(name, name)}").main
@@ -76,11 +76,11 @@ def _imported(name: str) -> Callable[[], None]:
 def _completion() -> Callable[[], None]:
     """Complete the name of a command here; the keys of a command are completed by the command."""
     if not any(argument.startswith("query=") for argument in sys.argv):  # install or uninstall
-        return _imported("train")
+        return imported("train")
     program, _, rest = os.environ.get("COMP_LINE", "").partition(" ")
     name, blank, rest = rest.lstrip().partition(" ")
     if blank:
         os.environ["COMP_LINE"] = f"{program} {rest}"
-        return _imported(name)
+        return imported(name)
     matches = [command for command in COMMANDS if command.startswith(name)]
     return lambda: print("\n".join(matches))
