@@ -37,6 +37,9 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, content=text))
     for folder in _LISTED:
         files.append(File.generated(config, f"{folder}/index.md", content=list_page(folder)))
+    for file in [file for file in files if file.src_uri.endswith(".svg")]:
+        text = Path(str(file.abs_src_path)).read_text("utf-8")
+        files.append(File.generated(config, file.src_uri, content=picture(text, file.src_uri)))
     documents = [file for file in files if file.is_documentation_page()]
     sources = {Path(str(file.abs_src_path)) for file in documents if file.abs_src_path}
     for path in sorted(linked_code(sources)):
@@ -103,6 +106,17 @@ def code_page(path: Path) -> str:
     """Return the page of a file of code."""
     language = path.suffix[1:] or "text"
     return f"# {path.relative_to(ROOT)}\n\n````{language}\n{path.read_text('utf-8')}\n````\n"
+
+
+def picture(svg: str, name: str) -> str:
+    """Return a picture of docs/ whose links to files of code lead to their pages."""
+    folder = (_DOCS / name).parent
+
+    def replaced(match: re.Match[str]) -> str:
+        page = code_name(Path(os.path.normpath(folder / match[1]))).removesuffix(".md") + ".html"
+        return f'href="{os.path.relpath(page, Path(name).parent)}"'
+
+    return re.sub(r'href="(\.\./[^"]+)"', replaced, svg)
 
 
 def with_links(markdown: str, source: Path, name: str) -> str:

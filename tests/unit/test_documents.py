@@ -55,7 +55,7 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
 
 
 def test_code_names_documents_that_exist() -> None:
-    folders = ("nmt", "data_prep", "benchmarks", "conf", "deploy", "docs", "tests")
+    folders = ("nmt", "data_prep", "benchmarks", "conf", "deploy", "docs")
     kinds = {".py", ".yaml", ".html", ".jinja", ".toml", ".service"}
     paths = [ROOT / "Makefile", *(path for name in folders for path in (ROOT / name).rglob("*"))]
     named = [

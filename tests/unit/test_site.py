@@ -150,6 +150,13 @@ def test_pages_need_nothing_from_elsewhere(site: Path) -> None:
     assert found == []
 
 
+@pytest.mark.slow
+def test_links_of_pictures_lead_to_pages(site: Path) -> None:
+    links = re.findall(r'href="([^"]+)"', (site / "pictures/architecture.svg").read_text("utf-8"))
+    assert links
+    assert [link for link in links if not (site / "pictures" / link).exists()] == []
+
+
 def entries(site: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads((site / "search/search_index.json").read_text())[
         "docs"
