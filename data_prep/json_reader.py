@@ -16,7 +16,14 @@ from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
 from data_prep.names import side_of
 from data_prep.readers import Reader, scored
-from data_prep.text_files import MAX_LINE_BYTES, SURROGATE, BadUnit, iterate_units, open_bytes
+from data_prep.text_files import (
+    MAX_LINE_BYTES,
+    SURROGATE,
+    BadUnit,
+    first_units,
+    iterate_units,
+    open_bytes,
+)
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig
 
@@ -43,18 +50,26 @@ class JsonReader(Reader):
     def __init__(self, path: Path, config: CorpusConfig, cache: FactsCache) -> None:
         super().__init__([path], cache)
         self._path, self._config = path, config
-        first = next((unit for unit in iterate_units(path) if str(unit).strip()), "")
+        first = next((unit for unit in first_units(path) if str(unit).strip()), "")
         # A document begins with a bracket, or its first line is not a whole object.
-        self._is_lines = isinstance(_decoded(str(first), 1), tuple) and str(first).strip()[0] == "{"
-        sample = [found for found in islice(self._objects(), _SAMPLE) if isinstance(found, tuple)]
-        keys = [keys for _, value in sample if (keys := self._find_keys(value))]
-        if sample and not keys:
+        self.has_lines = isinstance(_decoded(str(first), 1), tuple) and str(first).strip()[0] == "{"
+        self._keys: list[str] = []
+        problem = ""
+        for found in islice(self._objects(), _SAMPLE):
+            if isinstance(found, tuple):
+                line, value = found
+                if keys := self._find_keys(value):
+                    self._keys = keys
+                    return
+                problem = problem or (
+                    f"line {line} has no texts in {config.direction}, only the keys"
+                    f" {', '.join(_keys(value))[:200]}"
+                )
+        if problem:
             raise UserError(
-                f"{path}: line {sample[0][0]} has no texts in {config.direction}, only the keys"
-                f" {', '.join(_keys(sample[0][1]))[:200]}; name those of source and target, such as"
+                f"{path}: {problem}; name those of source and target, such as"
                 " corpus.columns=[translation.en,translation.de]"
             )
-        self._keys = keys[0] if keys else []
 
     def identity(self) -> list[Any]:
         """Facts of the file, and the keys of the texts."""
@@ -94,7 +109,7 @@ class JsonReader(Reader):
                 yield Pair(source, target)
 
     def _objects(self) -> Iterator[Found]:
-        if not self._is_lines:
+        if not self.has_lines:
             yield from self._objects_of_list()
             return
         for number, line in enumerate(iterate_units(self._path), start=1):

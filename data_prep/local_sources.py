@@ -84,7 +84,9 @@ class LocalSource(Source):
             for split, parts in found.items()
         }
         for split in self._files:
-            counts = {path: facts.facts(path).num_lines for path in self._more_paths(split)}
+            counts = {
+                path: facts.facts(path, is_text=True).num_lines for path in self._more_paths(split)
+            }
             if counts:
                 [files] = self._files[split].values()
                 assert files.num_pairs is not None

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from data_prep.text_files import COMPRESSED, open_bytes
+from data_prep.text_files import COMPRESSED, check_length, open_bytes
 from nmt.base.errors import DiskError, UserError
 from nmt.base.files import check_readable, read_record, write_json
 from nmt.base.system import versions
@@ -57,31 +57,40 @@ class FileFacts:
     num_lines: int
 
 
-def read_facts(path: Path) -> FileFacts:
+def read_facts(path: Path, is_text: bool = False) -> FileFacts:
     """Read a whole file and return its facts.
 
     Raises:
-        UserError: the file is missing or unreadable.
+        UserError: the file is missing or unreadable, or a line of a text is longer than 16 MB.
     """
     check_readable(path)
-    digest = hashlib.sha256()
+    digest, is_compressed = hashlib.sha256(), path.suffix in COMPRESSED
     with path.open("rb") as stream:
-        size, num_lines = _measure(stream, digest.update)
-    if path.suffix in COMPRESSED:
+        text = path if is_text and not is_compressed else None
+        size, num_lines = _measure(stream, digest.update, text)
+    if is_compressed:
         with open_bytes(path) as decompressed:
-            _, num_lines = _measure(decompressed, lambda _: None)
+            _, num_lines = _measure(decompressed, lambda _: None, path if is_text else None)
     return FileFacts(size, digest.hexdigest(), num_lines)
 
 
-def _measure(stream: IO[bytes], update: Callable[[bytes], None]) -> tuple[int, int]:
-    """Read a stream in blocks; return the numbers of its bytes and lines."""
-    size, num_lines, last = 0, 0, b"\n"
+def _measure(
+    stream: IO[bytes], update: Callable[[bytes], None], text: Path | None
+) -> tuple[int, int]:
+    """Read a stream in blocks; return the numbers of its bytes and lines.
+
+    If the stream is a `text`, a line longer than 16 MB is a UserError.
+    """
+    size, num_lines, length = 0, 0, 0
     while block := stream.read(1 << 20):
         update(block)
         size += len(block)
         num_lines += block.count(b"\n")
-        last = block[-1:]
-    return size, num_lines + (last != b"\n")
+        end = block.rfind(b"\n")
+        length = length + len(block) if end < 0 else len(block) - end - 1
+        if text:
+            check_length(text, num_lines + 1, length)
+    return size, num_lines + (length > 0)
 
 
 class ChangedError(UserError):
@@ -122,19 +131,15 @@ class FactsCache:
         with suppress(UserError):
             self._entries = read_record(path, dict[str, _Entry])
 
-    def facts(self, path: Path) -> FileFacts:
-        """Return the facts of a file.
-
-        Raises:
-            UserError: the file is missing or unreadable.
-        """
+    def facts(self, path: Path, is_text: bool = False) -> FileFacts:
+        """Return the facts of a file; see `read_facts`."""
         check_readable(path)
         stamp = _stamp(path)
         entry = self._entries.get(str(path.resolve()))
         if entry is not None and entry.stamp == stamp:
             return entry.facts
         started = time.time()
-        facts = read_facts(path)
+        facts = read_facts(path, is_text)
         if stamp == _stamp(path) and started - stamp["changed"] / 1e9 > _SETTLED_SECONDS:
             self._store(path, _Entry(stamp, facts))
         return facts
@@ -158,7 +163,7 @@ class NoFacts(FactsCache):
     def __init__(self) -> None:
         self._entries = {}
 
-    def facts(self, path: Path) -> FileFacts:
+    def facts(self, path: Path, is_text: bool = False) -> FileFacts:  # noqa: ARG002
         """Return the same invented facts for all files, so that none appears empty or changed."""
         check_readable(path)
         return FileFacts(0, "", 1)

@@ -32,6 +32,7 @@ class Reader(ABC):
     Attributes:
         paths: the files that are read.
         num_pairs: number of pairs; None if it is only known after reading them.
+        has_lines: whether the files are read line by line, so that lines have a maximum length.
 
     Args:
         paths: the files that are read.
@@ -39,6 +40,7 @@ class Reader(ABC):
     """
 
     num_pairs: int | None = None
+    has_lines = True
 
     def __init__(self, paths: Sequence[Path], cache: FactsCache) -> None:
         self.paths, self._cache = list(paths), cache
@@ -46,7 +48,7 @@ class Reader(ABC):
     @cached_property
     def _facts(self) -> list[FileFacts]:
         # Not before the first lines are read: a line without end is refused there.
-        return [self._cache.facts(path) for path in self.paths]
+        return [self._cache.facts(path, self.has_lines) for path in self.paths]
 
     def identity(self) -> list[Any]:
         """Size, hash and number of lines of each file."""

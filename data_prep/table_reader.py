@@ -8,8 +8,7 @@ first two columns, and the third one is the score if it has numbers.
 import csv
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +16,11 @@ from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
 from data_prep.names import side_of
 from data_prep.readers import Reader, scored
-from data_prep.text_files import BadUnit, iterate_units, plain_name
+from data_prep.text_files import MAX_LINE_BYTES, BadUnit, first_units, iterate_units, plain_name
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig
 
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
-_SAMPLE = 500
 _MAX_ROW_LINES = 100
 """A quoted cell may have line feeds; a row of more lines than these has an unclosed quote."""
 
@@ -56,11 +54,12 @@ class TableReader(Reader):
         super().__init__([path], cache)
         self._path, self._wanted = path, config.columns
         self._languages = (config.source_language, config.target_language)
-        lines = [str(line).strip("\ufeff\r") for line in islice(iterate_units(path), _SAMPLE)]
+        lines = [str(line).strip("\ufeff\r") for line in first_units(path)]
         is_csv = plain_name(path).lower().endswith(".csv")
         self._separator = self._find_separator(list(filter(None, lines)), is_csv)
         self._is_quoted = self._separator != "\t" or _is_quoted(lines)
-        rows = [row[1] for row in islice(self._rows(), _SAMPLE) if not isinstance(row, BadUnit)]
+        first_rows = self._rows(first_units(path))
+        rows = [row[1] for row in first_rows if not isinstance(row, BadUnit)]
         self._columns = self._find_columns([row for row in rows if any(row)])
         self.num_pairs = self._facts[0].num_lines - self._columns.with_header
         report(f"{path}: {self._description(max(map(len, rows), default=2))}")
@@ -137,8 +136,8 @@ class TableReader(Reader):
         score = chosen[2] if len(chosen) > 2 and _is_score(wanted[order[2]]) else None
         return Columns(chosen[0], chosen[1], score, with_header)
 
-    def _rows(self) -> Iterator[Row | BadUnit]:
-        units = iter(enumerate(iterate_units(self._path), start=1))
+    def _rows(self, lines: Iterable[str | BadUnit]) -> Iterator[Row | BadUnit]:
+        units = iter(enumerate(lines, start=1))
         waiting: deque[tuple[int, str | BadUnit]] = deque()
         while first := waiting.popleft() if waiting else next(units, None):
             number, line = first
@@ -150,12 +149,13 @@ class TableReader(Reader):
                 yield number, line.split(self._separator)
                 continue
             more: list[tuple[int, str | BadUnit]] = []
-            num_quotes = line.count('"')
-            while num_quotes % 2 and len(more) < _MAX_ROW_LINES:
+            num_quotes, size = line.count('"'), len(line)
+            while num_quotes % 2 and len(more) < _MAX_ROW_LINES and size < MAX_LINE_BYTES:
                 if (following := waiting.popleft() if waiting else next(units, None)) is None:
                     break
                 more.append(following)
                 num_quotes += str(following[1]).count('"')
+                size += len(str(following[1]))
             cells = self._joined(line, [str(text) for _, text in more])
             if cells is None:
                 waiting.extendleft(reversed(more))
@@ -174,7 +174,7 @@ class TableReader(Reader):
         source, target, score, with_header = self._columns
         most = None if with_header or self._wanted else 3
         is_first = with_header
-        for row in self._rows():
+        for row in self._rows(iterate_units(self._path)):
             if isinstance(row, BadUnit):
                 yield row
                 continue

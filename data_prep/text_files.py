@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
@@ -18,8 +19,8 @@ from nmt.base.files import check_readable, decode_line
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 ARCHIVES = (".zip", ".tgz", ".tar", ".7z", ".rar")
 
-
 MAX_LINE_BYTES = 16_000_000
+_SAMPLE = 500
 
 
 def plain_name(path: Path) -> str:
@@ -106,6 +107,16 @@ def iterate_units(path: Path) -> Iterator[str | BadUnit]:
             yield BadUnit(_NOT_UTF8, number, raw.decode(errors="replace"))
 
 
+def first_units(path: Path) -> Iterator[str | BadUnit]:
+    """Iterate over the first lines of a file as `iterate_units`: at most 500, and 16 MB of text."""
+    size = 0
+    for unit in islice(iterate_units(path), _SAMPLE):
+        yield unit
+        size += len(str(unit))
+        if size > MAX_LINE_BYTES:
+            return
+
+
 def iterate_text(path: Path) -> Iterator[str]:
     """Iterate over the lines of a file as `iterate_units`; UserError if one is not valid UTF-8."""
     for number, raw in _iterate_raw(path):
@@ -117,9 +128,14 @@ def _iterate_raw(path: Path) -> Iterator[tuple[int, bytes]]:
         number = 0
         while raw := stream.readline(MAX_LINE_BYTES):
             number += 1
-            if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
-                raise UserError(
-                    f"{path}: line {number} is longer than {MAX_LINE_BYTES // 10**6} MB; a text"
-                    " file has one sentence per line, ended by a line feed"
-                )
+            check_length(path, number, len(raw) - raw.endswith(b"\n"))
             yield number, raw
+
+
+def check_length(path: Path, number: int, length: int) -> None:
+    """Raise UserError if a line, of which `length` bytes have been read, is longer than 16 MB."""
+    if length >= MAX_LINE_BYTES:
+        raise UserError(
+            f"{path}: line {number} is longer than {MAX_LINE_BYTES // 10**6} MB; a text file has"
+            " one sentence per line, ended by a line feed"
+        )

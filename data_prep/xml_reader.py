@@ -57,6 +57,8 @@ class XmlReader(Reader):
         is_xliff: whether the file is XLIFF.
     """
 
+    has_lines = False
+
     def __init__(
         self, path: Path, languages: tuple[str, str], cache: FactsCache, is_xliff: bool
     ) -> None:

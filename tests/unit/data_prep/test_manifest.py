@@ -42,7 +42,7 @@ def test_facts_are_cached_until_the_file_changes(
     path.write_text("two\n")
     os.utime(path, (1_000_000_000, 1_000_000_000))
     assert FactsCache(cache).facts(path) != first
-    read.assert_called_once_with(path)
+    read.assert_called_once_with(path, False)
 
 
 @pytest.mark.parametrize("text", ["{", "null", "[1]", '{"a": {"stamp": [], "facts": null}}'])

@@ -2,13 +2,15 @@
 
 import gzip
 import json
+import lzma
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from data_prep import json_reader, text_files
+from data_prep import json_reader, table_reader, text_files
 from data_prep.clean import Pair, score_of
 from data_prep.ledger import LEDGER_FILE
 from data_prep.local_sources import LocalSource, open_reader
@@ -301,6 +303,35 @@ def test_a_line_without_end_takes_no_memory(
     text = "<tmx><tu>" if "tmx" in name else '[{"en": "' if ".json." in name else "a"
     with pytest.raises(UserError, match="is longer than 0 MB"):
         read(name, gzip.compress(text.encode() + b"x" * 10_000_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a.tsv.gz", "a\tb\n"),
+        ("a.csv.xz", "a,b\n"),
+        ("a.jsonl.gz", '{"en": "a", "de": "b"}\n'),
+        ("a.po.gz", 'msgid "a"\n'),
+    ],
+)
+def test_a_later_line_without_end_is_refused_before_the_rest_is_decompressed(
+    name: str, line: str, read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 100_000)
+    compress = lzma.compress if name.endswith(".xz") else gzip.compress
+    # The end is missing, which is an error, too, when it is read.
+    damaged = compress(line.encode() * 1000 + b"x" * 3_000_000)[:-20]
+    with pytest.raises(UserError, match="line 1001 is longer than 0 MB"):
+        read(name, damaged)
+
+
+def test_a_row_with_an_open_quote_ends_after_the_longest_line(
+    read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_reader, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(table_reader, "_parse", parse := Mock(wraps=table_reader._parse))
+    read("a.csv", "\n".join(["en,de", *['"a' + "x" * 500 + ","] * 9, "a,b"]))
+    assert 1000 < max(len(call.args[0]) for call in parse.call_args_list) < 2000
 
 
 @pytest.mark.skipif(not SHARED_CASES.is_dir(), reason="../shared/cases is not there")
