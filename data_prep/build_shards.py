@@ -15,6 +15,7 @@ from data_prep.cleaned_text import CleanedText
 from data_prep.executors import map_jobs
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN
+from data_prep.terminology import Terms
 from nmt.base.files import iterate_lines
 from nmt.config import PrepareConfig
 from nmt.data.corpus import Ids, shard_name, write_shard
@@ -25,13 +26,14 @@ _BLOCK_PAIRS = 4_096
 
 @dataclass(frozen=True)
 class EncodeJob:
-    """One part of the text, the tokenizers, and the path of its shard."""
+    """One part of the text, the tokenizers, the path of its shard, and the terms of sources."""
 
     source_text: Path
     target_text: Path
     source_tokenizer: Path
     target_tokenizer: Path
     output: Path
+    terms: Terms | None = None
 
 
 @dataclass
@@ -72,6 +74,7 @@ def build_shards(
     reporter: Reporter,
     work: PrepareConfig,
     jobs_folder: Path,
+    terms: Terms | None = None,
 ) -> _BothCounts:
     """Write `train-00000.arrow` and so on into `folder`; return token counts of both languages.
 
@@ -83,6 +86,7 @@ def build_shards(
         reporter: shows progress.
         work: where parts are encoded.
         jobs_folder: for files of SLURM jobs, which are not part of the corpus.
+        terms: put into sources; None for none.
     """
     source_language, target_language = text.languages
     jobs = [
@@ -91,6 +95,7 @@ def build_shards(
             text.part_path(part, target_language),
             *tokenizers,
             folder / shard_name(TRAIN, part),
+            terms,
         )
         for part in range(len(num_pairs))
     ]
@@ -117,8 +122,10 @@ def encode_part(job: EncodeJob) -> _BothCounts:
     def pairs() -> Iterator[tuple[Ids, Ids]]:
         sources, targets = iterate_lines(job.source_text), iterate_lines(job.target_text)
         while block := list(islice(sources, _BLOCK_PAIRS)):
-            source_ids = tokenizers[0].encode(block)
-            target_ids = tokenizers[1].encode(list(islice(targets, _BLOCK_PAIRS)))
+            target_block = list(islice(targets, _BLOCK_PAIRS))
+            if job.terms:
+                block = list(map(job.terms.annotated, block, target_block))
+            source_ids, target_ids = tokenizers[0].encode(block), tokenizers[1].encode(target_block)
             _count(counts[0], source_ids)
             _count(counts[1], target_ids)
             yield from zip(source_ids, target_ids, strict=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
+from nmt.base.terms import TERM_TAGS
 from nmt.config import CorpusConfig, TokenizerConfig
 from nmt.tokenizer import Tokenizer, completed_model, tokenizer_files
 
@@ -18,7 +19,7 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
 
     Raises:
         UserError: a file is missing, is not a model, or lacks a special piece; or the model of the
-            source language lacks the tag of one of `corpus.sources`.
+            source language lacks the tag of one of `corpus.sources`, or those of terms.
     """
     if not tokenizer.path:
         return []
@@ -40,4 +41,9 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
                 f"{models[0]}: lacks the piece {source.tag}, corpus.sources.{name}.tag; set the tag"
                 " to a piece of this model"
             )
+    if corpus.terminology and not set(TERM_TAGS) <= set(pieces):
+        raise UserError(
+            f"{models[0]}: lacks the pieces {', '.join(TERM_TAGS)}, which corpus.terminology needs;"
+            " leave it out, or use a model learned with it"
+        )
     return models

@@ -9,6 +9,7 @@ import shutil
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from data_prep.build_shards import build_shards
 from data_prep.clean import CLEANING_VERSION
@@ -30,10 +31,12 @@ from data_prep.own_tokenizer import own_models
 from data_prep.progress import Reporter
 from data_prep.protocol import TRAIN, VALID
 from data_prep.sources import open_corpus, open_source
+from data_prep.terminology import TERMINOLOGY_VERSION, learn_terms
 from data_prep.train_tokenizer import TOKENIZER_VERSION, train_tokenizer
 from nmt.base.files import atomic_folder, remove
 from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
+from nmt.base.terms import TERM_TAGS
 from nmt.config import (
     CorpusConfig,
     CorpusSource,
@@ -132,11 +135,13 @@ class _Job:
         )
         self.own_models = own_models(tokenizer, corpus)
         models = {path.name: self.facts.facts(path).sha256 for path in self.own_models}
-        self.inputs = {
+        self.inputs: dict[str, Any] = {
             "cleaned": cleaned,
             "tokenizer": models or to_plain(tokenizer),
             "versions": [TOKENIZER_VERSION, CORPUS_VERSION],
         }
+        if corpus.terminology:
+            self.inputs["terminology"] = [corpus.terminology, TERMINOLOGY_VERSION]
         self.cleaned_folder = corpora_folder / CLEANED_FOLDER / cleaned
         self.folder = corpora_folder / f"{corpus.name}-{fingerprint(self.inputs)}"
 
@@ -216,6 +221,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
     names = tokenizer_files(tokenizer.joint, *text.languages)
     paths = (folder / names[0], folder / names[1])
     tags = [source.tag for source in job.corpus.sources.values() if source.tag]
+    term_tags = TERM_TAGS if job.corpus.terminology else ()
     written = list(dict.fromkeys(paths))  # one model for both languages, or one for each
     for model, path in zip(job.own_models, written, strict=False):
         path.write_bytes(completed_model(model))
@@ -225,10 +231,13 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
             text.part_path(part, code) for code in languages for part in range(len(summary.parts))
         ]
         num_lines = len(languages) * sum(summary.parts)
-        train_tokenizer(parts, num_lines, tokenizer, path, reporter, tags)
+        train_tokenizer(parts, num_lines, tokenizer, path, reporter, [*tags, *term_tags])
     jobs_folder = job.folder.with_name(f".{job.folder.name}.jobs")
     leakage = leakage_of(text, reporter, work, jobs_folder, tags)
-    token_counts = build_shards(text, summary.parts, paths, folder, reporter, work, jobs_folder)
+    terms = learn_terms(text, job.corpus.terminology, folder, reporter)
+    token_counts = build_shards(
+        text, summary.parts, paths, folder, reporter, work, jobs_folder, terms
+    )
     remove(jobs_folder)  # kept after an error: the message names a log in this folder
     write_ledger(summary, folder / LEDGER_FILE)
     write_report(folder / REPORT_FILE, job.corpus, tokenizer, summary, token_counts, paths, leakage)
@@ -257,6 +266,7 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
             }
             for language, side in zip(text.languages, token_counts, strict=True)
         },
+        **({"terminology": terms.counts(paths[0], token_counts[0].id_counts)} if terms else {}),
         "inputs": job.inputs,
         "tools": tool_versions(),
         "outputs": {name: asdict(each) for name, each in describe_outputs(folder).items()},

@@ -85,7 +85,7 @@ class Model:
         if glossary is not None:
             from nmt.translation.glossary import open_glossary  # noqa: PLC0415
 
-            terms = open_glossary(Path(glossary), self._model, self._folder)
+            terms = open_glossary(Path(glossary), [self._model], self._folder)
         confidence = confidence_of(self._folder, self._model) if details else None
         translator = Translator(self._model, config, glossary=terms)
         pipeline = Pipeline(translator, aligner=aligner, confidence=confidence)

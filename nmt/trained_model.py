@@ -68,6 +68,8 @@ class TrainedModelConfig:
     max_source_length: int = 256
     """Maximum source length in training, in tokens including EOS; longer texts are translated in
     segments."""
+    terminology: bool = False
+    """Whether terms of a glossary are put into sources, because the model was trained so."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Architecture, sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
@@ -199,8 +201,7 @@ def save_trained_model(
 ) -> None:
     """Write a model folder with `scores.json` and `README.md`, atomically; replace an old one.
 
-    `words` are word forms of the target language, for glossaries; `confidence` is the content of
-    `confidence.json`.
+    `words` are word forms of the target language; `confidence` is that of `confidence.json`.
     """
     config = model.config
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
@@ -285,7 +286,7 @@ def _load(folder: Path, device: torch.device | str) -> TrainedModel:
 
 
 def _load_config(path: Path) -> TrainedModelConfig:
-    values = load_values(path)
+    values = {"terminology": False, **load_values(path)}  # older folders lack this key
     # The version is checked first, because another version may have other keys.
     version = values.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:

@@ -73,9 +73,12 @@ class TranslatorArguments(ModelArguments):
 
         glossary = None
         if self.glossary:
-            if self.engine is not EngineName.torch:
-                raise UserError("glossary= needs engine=torch; remove engine= or glossary=")
-            glossary = open_glossary(Path(self.glossary), model, folder)
+            glossary = open_glossary(Path(self.glossary), [model, *others], folder)
+            if self.engine is not EngineName.torch and not glossary.is_annotated:
+                raise UserError(
+                    "glossary= needs engine=torch, because the model was not trained with"
+                    " corpus.terminology; remove engine= or glossary="
+                )
         config = self.decoding_config(model)
         engine = open_engine(self.engine, self.compute_type, model, config, others)
         return Translator(model, config, engine, glossary)

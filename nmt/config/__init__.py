@@ -6,6 +6,7 @@ around Hydra handles a `DictConfig`; all other code takes these dataclasses.
 # ruff: noqa: F403
 
 from nmt.config.batching import *
+from nmt.config.cleaning import *
 from nmt.config.corpus import *
 from nmt.config.decoding import *
 from nmt.config.evaluation import *

@@ -25,15 +25,18 @@ def new_model(config: Config, corpus: PreparedCorpus, device: torch.device) -> T
     source, target = corpus.tokenizers()
     torch.manual_seed(config.training.seed)
     network = build_model(config.model, source.vocabulary_size, target.vocabulary_size)
+    terminology = config.corpus.terminology > 0
     if config.training.initial_model:
         folder = Path(config.training.initial_model)
-        initial = load_trained_model(folder).network
-        load_weights(network, dict(initial.named_parameters()), folder)
+        initial = load_trained_model(folder)
+        load_weights(network, dict(initial.network.named_parameters()), folder)
+        terminology = terminology or initial.config.terminology
     model_config = TrainedModelConfig(
         source_language=corpus.source_language,
         target_language=corpus.target_language,
         joint_vocabulary=config.tokenizer.joint,
         max_source_length=config.batching.max_source_length,
+        terminology=terminology,
         model=config.model,
         decoding=config.decoding,
     )

@@ -23,6 +23,8 @@ class Request:
         record: the JSON line that the request comes from; empty if it comes from no JSON line.
         columns: the columns of the tab-separated line that it comes from.
         terms: for each term, the forms of which one must occur; it comes from a glossary.
+        annotated: the source with the translations of its terms, for a model trained with such
+            sources; it is used instead of `source` and `terms` if the model can read it at once.
     """
 
     source: str
@@ -32,6 +34,7 @@ class Request:
     record: dict[str, Any] = field(default_factory=dict)
     columns: Sequence[str] = ()
     terms: Sequence[Sequence[str]] = ()
+    annotated: str = ""
 
     @property
     def is_constrained(self) -> bool:

@@ -156,7 +156,7 @@ class Segmenter:
         segments: list[str] = []
         for begin, end in sentence_spans(text, self.language):
             sentence = text[begin:end]
-            segments += [sentence] if self._fits(sentence) else self._join(sentence.split())
+            segments += [sentence] if self.fits(sentence) else self._join(sentence.split())
         return [part for segment in segments for part in self._halve(segment)]
 
     def _join(self, words: list[str]) -> list[str]:
@@ -173,12 +173,13 @@ class Segmenter:
                 available = self.max_ids - length
         return joined
 
-    def _fits(self, text: str) -> bool:
+    def fits(self, text: str) -> bool:
+        """Return whether a text is a single segment."""
         return len(self.tokenizer.encode([text])[0]) <= self.max_ids
 
     def _halve(self, text: str) -> list[str]:
         """Halve a text until its parts fit; a single character cannot be split."""
-        if len(text) <= 1 or self._fits(text):
+        if len(text) <= 1 or self.fits(text):
             return [text]
         middle = len(text) // 2
         return self._halve(text[:middle]) + self._halve(text[middle:])

@@ -89,10 +89,11 @@ class Translator:
         """
         given = [Request(one) if isinstance(one, str) else one for one in requests]
         if self.glossary:
-            given = list(map(self.glossary.required, given))
+            given = list(map(self.glossary.applied, given))
+        given = list(map(self._with_source, given))
         copied = [self._is_copied(request) for request in given]
         searched = [
-            "" if is_copied else request.source
+            "" if is_copied else request.annotated or request.source
             for request, is_copied in zip(given, copied, strict=True)
         ]
         segments = self._segmenter.segments(searched)
@@ -119,10 +120,17 @@ class Translator:
             translations.append([replace(one, notes=notes) for one in joined_ranks])
         return self._with_warning(given, translations)
 
+    def _with_source(self, request: Request) -> Request:
+        """Choose between an annotated source and required terms."""
+        if request.annotated and self._segmenter.fits(request.annotated):
+            return replace(request, terms=())
+        return replace(request, annotated="")
+
     def _is_copied(self, request: Request) -> bool:
         config = self.config
-        is_plain = config.copy_untranslatable and not config.trees and not request.is_constrained
-        return is_plain and is_untranslatable(request.source)
+        is_plain = config.copy_untranslatable and not config.trees
+        is_free = not (request.is_constrained or request.annotated)
+        return is_plain and is_free and is_untranslatable(request.source)
 
     def _with_warning(
         self, requests: Sequence[Request], translations: list[list[Translation]]

@@ -3,6 +3,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -347,6 +348,26 @@ def test_the_search_uses_a_term(
     assert [found, same] == [one["translations"][0]["text"] for one in (first, second)]
     with pytest.raises(UserError, match="glossary= needs engine=torch"):
         translate("file=a.en", "out=b", "glossary=terms.tsv", "engine=ctranslate2")
+
+
+def test_a_model_trained_with_terms_reads_them_in_the_source(
+    translate: Run, model_folder: Path
+) -> None:
+    model = load_trained_model(model_folder)
+    trained = replace(model, config=replace(model.config, terminology=True))
+    save_trained_model(trained, model_folder, {})
+    Path("terms.tsv").write_text("Kalo\tmi ra\n")
+    Path("a.en").write_text("Kalo mine.\nra mi\n")
+    Path("b.en").write_text("<term> Kalo<as> mi ra</term> mine.\nra mi\n")
+    translate("file=b.en")
+    expected = Path("b.de").read_text()
+    translate("file=a.en", "glossary=terms.tsv")
+    assert Path("a.de").read_text() == expected
+    translate("file=a.en", "out=c", "glossary=terms.tsv", "engine=ctranslate2")
+    assert Path("c").read_text() == expected
+    assert nmt.load(model_folder).translate(["Kalo mine."], glossary="terms.tsv") == [
+        expected.splitlines()[0]
+    ]
 
 
 def test_the_terms_of_a_text_that_is_translated_twice_are_counted_once(

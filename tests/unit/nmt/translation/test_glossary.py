@@ -1,9 +1,14 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from nmt.base.errors import UserError
-from nmt.translation.glossary import Glossary, Term, frequent_words, read_glossary
+from nmt.translation.glossary import Glossary, frequent_words
+from nmt.translation.request import Request
+from nmt.translation.term_files import Term, read_terms
+from nmt.translation.translator import Translator
+from tests.support import tiny_trained_model
 
 TBX = """<tbx xmlns="urn:iso:std:iso:30042:ed-2" type="TBX-Basic"><text><body><conceptEntry id="1">
 <langSec xml:lang="en"><termSec><term>house</term></termSec></langSec>
@@ -13,7 +18,7 @@ TBX = """<tbx xmlns="urn:iso:std:iso:30042:ed-2" type="TBX-Basic"><text><body><c
 
 def terms_of(path: Path, text: str) -> list[Term]:
     path.write_text(text, encoding="utf-8")
-    return list(read_glossary(path, "en", "de").terms)
+    return read_terms(path, "en", "de")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,35 @@ def test_forms_are_those_of_the_training_text(glossary: Glossary) -> None:
     assert "roten Hauses" in glossary.forms(red_house)
     assert "Roten Hauses" in glossary.forms(red_house)  # at the start of a sentence
     assert glossary.forms(go) == ["Go"]
+
+
+def test_terms_are_annotated_in_the_source(glossary: Glossary) -> None:
+    request = Request("Two red houses, one house.")
+    required = glossary.applied(request)
+    assert required.annotated == ""
+    assert [forms[0] for forms in required.terms] == ["rotes Haus", "Haus"]
+    annotating = replace(glossary, is_annotated=True)
+    assert annotating.applied(request) == replace(
+        required,
+        annotated="Two<term> red houses<as> rotes Haus</term>, one<term> house<as> Haus</term>.",
+    )
+    assert replace(glossary, is_annotated=True).applied(Request("A cat.")) == Request(
+        "A cat.", terms=[]
+    )
+
+
+def test_a_source_that_is_too_long_with_its_terms_has_required_terms(
+    tokenizer_path: Path,
+) -> None:
+    model = tiny_trained_model(tokenizer_path, max_source_length=40, max_length=60)
+    glossary = Glossary("en", "de", [Term("kalo", ("mi ra",))], is_annotated=True)
+    translator = Translator(model, glossary=glossary)
+    short, long = "Kalo.", "Kalo" + " ra" * 20
+    [[found], [other]] = translator.translate([short, long])
+    annotated = glossary.applied(Request(short)).annotated
+    assert Translator(model).translate([annotated]) == [[found]]
+    assert "mi ra" in other.text
+    assert "mi ra" not in found.text
 
 
 def test_outcomes_are_counted(glossary: Glossary) -> None:

@@ -1,0 +1,159 @@
+"""Terms by training and by constrained search: which terms are right, and what it costs.
+
+    python -m benchmarks.terminology train experiment=own_text corpus.terminology=0.5 …
+    python -m benchmarks.terminology measure RUN [RUN …]
+
+`train` is `nmt train`, except that one word in five of the lexicon never is a term in training.
+`measure` translates the first test set of each run. The terms are the words of these held-out ones
+whose translation in the reference is known by the lexicon of the corpus, with the lemma of that
+translation. A term is right by form if the translation has the word of the reference, and by lemma
+if it has a word with the same lemma. The first run with terms defines the lexicon.
+"""
+
+import json
+import sys
+import time
+import zlib
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import sacrebleu
+
+import data_prep.prepare
+from data_prep.terminology import LEXICON_FILE, Terms, learn_terms
+from nmt.base.files import read_lines
+from nmt.base.terms import WORD, lemma
+from nmt.cli.main import main as nmt
+from nmt.data.corpus import PreparedCorpus
+from nmt.run_folder import Run
+from nmt.trained_model import load_trained_model, word_forms
+from nmt.translation.glossary import Glossary
+from nmt.translation.request import Request
+from nmt.translation.term_files import Term
+from nmt.translation.translator import Translator
+
+
+def is_held_out(word: str) -> bool:
+    """Return whether a source word is no term in training."""
+    return zlib.crc32(word.encode()) % 5 == 0
+
+
+def _learned(*arguments: object) -> Terms | None:
+    terms = learn_terms(*arguments)  # type: ignore[arg-type]
+    if terms is None:
+        return None
+    lexicon = {word: keys for word, keys in terms.lexicon.items() if not is_held_out(word)}
+    return replace(terms, lexicon=lexicon)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a test set with its terms: as in the source, lemma, as in the reference."""
+
+    source: str
+    reference: str
+    terms: list[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Percentages of right terms, and BLEU of the sentences with terms."""
+
+    by_form: float
+    by_lemma: float
+    bleu: float
+    seconds: float
+
+
+def sentences(corpus: PreparedCorpus) -> list[Sentence]:
+    """Return the sentences of the first test set with their held-out terms."""
+    known: defaultdict[str, set[str]] = defaultdict(set)
+    for line in read_lines(corpus.folder / LEXICON_FILE):
+        source, target = line.split("\t")
+        if is_held_out(source):
+            known[source].add(target)
+    languages = corpus.source_language, corpus.target_language
+    terms = Terms(1.0, languages, known)
+    return [
+        Sentence(
+            source,
+            reference,
+            [
+                (word[0], lemma(translation[0], languages[1]), translation[0])
+                for word, translation in terms.links(source, reference)
+            ],
+        )
+        for source, reference in zip(*corpus.read_text(corpus.test_splits[0]), strict=True)
+    ]
+
+
+def measure(run: Run, tested: list[Sentence]) -> dict[str, Result | float]:
+    """Translate a test set in each way that a model knows."""
+    corpus = run.corpus
+    assert corpus is not None
+    model, words = load_trained_model(run.model), word_forms(run.model)
+    translator = Translator(model)
+    languages = corpus.source_language, corpus.target_language
+
+    some = [sentence for sentence in tested if sentence.terms]
+    given = []
+    for sentence in some:
+        terms = [Term(source, (target,)) for source, target, _ in sentence.terms]
+        glossary = Glossary(*languages, terms, words, is_annotated=True)
+        given.append(glossary.applied(Request(sentence.source)))
+    ways = {
+        "no glossary": [Request(one.source) for one in given],
+        "constrained": [replace(one, annotated="") for one in given],
+    }
+    if model.config.terminology:
+        ways["annotated"] = given
+        ways["both"] = [replace(one, source=one.annotated, annotated="") for one in given]
+    found: dict[str, Result | float] = {}
+    for way, requests in ways.items():
+        started = time.process_time()
+        texts = [best.text for best, *_ in translator.translate(requests)]
+        found[way] = score(some, texts, languages[1], time.process_time() - started)
+    others = [sentence for sentence in tested if not sentence.terms]
+    texts = [best.text for best, *_ in translator.translate([one.source for one in others])]
+    found["BLEU of sentences without terms"] = bleu(others, texts)
+    return found
+
+
+def score(tested: list[Sentence], texts: list[str], language: str, seconds: float) -> Result:
+    """Count right terms."""
+    forms = lemmas = 0
+    for sentence, text in zip(tested, texts, strict=True):
+        words = {word.casefold() for word in WORD.findall(text)}
+        keys = {lemma(word, language).casefold() for word in WORD.findall(text)}
+        forms += sum(form.casefold() in words for _, _, form in sentence.terms)
+        lemmas += sum(target.casefold() in keys for _, target, _ in sentence.terms)
+    total = sum(len(sentence.terms) for sentence in tested) / 100
+    return Result(forms / total, lemmas / total, bleu(tested, texts), seconds)
+
+
+def bleu(tested: list[Sentence], texts: list[str]) -> float:
+    """Return the BLEU of translations."""
+    return float(sacrebleu.corpus_bleu(texts, [[one.reference for one in tested]]).score)
+
+
+def main() -> None:
+    """Run one of the two commands."""
+    if sys.argv[1] == "train":
+        vars(data_prep.prepare)["learn_terms"] = _learned
+        nmt()
+        return
+    runs = [Run(Path(name)) for name in sys.argv[2:]]
+    corpora = [run.corpus for run in runs]
+    corpus = next(one for one in corpora if one and (one.folder / LEXICON_FILE).exists())
+    tested = sentences(corpus)
+    num_terms, num_with = (sum(map(kind, (one.terms for one in tested))) for kind in (len, bool))
+    print(f"{num_terms} terms in {num_with} of {len(tested)} sentences")
+    for run in runs:
+        for way, result in measure(run, tested).items():
+            value = result if isinstance(result, float) else asdict(result)
+            print(json.dumps({"run": run.full_name, "way": way, "result": value}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
