@@ -26,7 +26,7 @@ from data_prep.clean_shard import (
     shard_file,
     shard_stream,
 )
-from data_prep.direction import check_direction
+from data_prep.direction import check_direction, report_little_text
 from data_prep.executors import map_jobs
 from data_prep.filters import usual_ratio
 from data_prep.ledger import CleaningSummary, SourceLedger
@@ -205,6 +205,8 @@ def _clean(
             if stream.name in unchecked and _check_direction(kept, config, stream.name):
                 unchecked.remove(stream.name)
             yield _tagged(kept, stream.tag), shard.statistics.read.pairs
+    for name in sorted(unchecked):
+        report_little_text(config.key_of(name))
 
 
 def _check_direction(kept: pa.Table, config: CorpusConfig, name: str) -> bool:

@@ -2,8 +2,9 @@
 
 A sample of each side is identified in chunks of many sentences, because short texts, such as those
 of user interfaces, are often taken for another language. The check stops only when it is sure:
-languages that are often confused (bs, hr, sr; da, no; id, ms) count as one, and languages that
-fastText does not know are compared by their scripts, if these differ.
+languages that are often confused (bs, hr, sr; da, no; id, ms) count as one. Of languages that
+fastText does not know, and of too little text for it, only the scripts are compared, if these
+differ.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from nmt.base.log import print_line
 
 _CHUNK_LETTERS = 100
 _MIN_CHUNKS = 5
+_MIN_LETTERS = 50  # of each side, to compare scripts
 _MAX_CHUNKS = 500
 
 _MOST_ODD = 0.1
@@ -62,22 +64,28 @@ def check_direction(sides: Iterable[Iterable[str]], direction: str, name: str) -
     texts = list(map(list, sides))
     _warn_of_odd_text(texts, name)
     samples = [list(_chunks(side)) for side in texts]
-    if min(map(len, samples)) < _MIN_CHUNKS:
-        return False
-    found = [_languages(chunks) for chunks in samples]
-    if any(not _labels(code, False) for code in codes):
-        found = [_scripts(chunks, codes) for chunks in samples]
-        problem = _swapped_or_equal(found, [set(filter(None, [script_of(code)])) for code in codes])
+    is_enough = min(map(len, samples)) >= _MIN_CHUNKS
+    labels = [_labels(code, False) for code in codes]
+    if is_enough and all(labels):
+        found = [_languages(chunks) for chunks in samples]
+        problem = _swapped_or_equal(found, labels) or _other(found, codes)
     else:
-        problem = _swapped_or_equal(found, [_labels(code, False) for code in codes])
-        problem = problem or _other(found, codes)
+        scripts = list(map(script_of, codes))
+        found = [_scripts(side, scripts) for side in texts]
+        labels = [{one for one in scripts if _is_written_in(code, one)} for code in codes]
+        problem = _swapped_or_equal(found, labels)
     if problem:
         raise UserError(
             f"{name}: {problem}, but corpus.direction={direction}; correct the direction or the"
             " text (corpus.columns names the columns of a file), or set"
             " corpus.check_languages=false"
         )
-    return True
+    return is_enough
+
+
+def report_little_text(name: str) -> None:
+    """Print that a text was too short for `check_direction`."""
+    print_line(f"{name}: too little text to identify its languages; only scripts are compared")
 
 
 def _warn_of_odd_text(texts: list[list[str]], name: str) -> None:
@@ -175,12 +183,22 @@ def _east_asian(chunk: str) -> dict[str, float]:
     return {code: 1.0}
 
 
-def _scripts(chunks: list[str], codes: list[str]) -> dict[str, float]:
-    """Return the share of the letters in the script of each language."""
-    text = "".join(filter(str.isalpha, "".join(chunks)))
-    patterns = {code: _SCRIPTS.get(code, rf"\p{{Script={code}}}") for code in map(script_of, codes)}
+def _scripts(texts: list[str], scripts: list[str]) -> dict[str, float]:
+    """Return the share of the letters in each script; empty if there are too few letters."""
+    text = "".join(filter(str.isalpha, "".join(texts)))
+    if len(text) < _MIN_LETTERS:
+        return {}
+    patterns = {script: _SCRIPTS.get(script, rf"\p{{Script={script}}}") for script in scripts}
     return {
         script: len(regex.findall(pattern, text)) / len(text)
         for script, pattern in patterns.items()
         if script
     }
+
+
+def _is_written_in(code: str, script: str) -> bool:
+    """Return whether a language is written in a script, its usual one or, in CLDR, another one."""
+    known = language(code)
+    if not known or known.script or script == script_of(code):
+        return bool(script) and script == script_of(code)
+    return bool(langcodes.Language.make(known.language, script=script).writing_population())

@@ -17,7 +17,7 @@ from data_prep.clean_shard import (
     shard_file,
 )
 from data_prep.cleaned_text import read_tests
-from data_prep.direction import check_direction
+from data_prep.direction import check_direction, report_little_text
 from data_prep.filters import usual_ratio
 from data_prep.ledger import SourceLedger, format_share
 from data_prep.manifest import NoFacts
@@ -88,7 +88,8 @@ def read_samples(
             reporter.print(line)
         if corpus.check_languages:
             sides = ([normalise(pair[side]) for pair in samples[name]] for side in (0, 1))
-            check_direction(sides, corpus.direction, corpus.key_of(name))
+            if not check_direction(sides, corpus.direction, corpus.key_of(name)):
+                report_little_text(corpus.key_of(name))
     return samples, read_tests(sources[0], evaluation or EvaluationConfig())
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from data_prep.direction import check_direction
+from data_prep.dry_run import read_samples
+from data_prep.progress import Reporter
 from nmt.base.errors import UserError
 from nmt.base.files import write_lines
+from nmt.config import TokenizerConfig
 from tests.unit.data_prep.conftest import Toy
 
 TEXT = {
@@ -104,6 +107,38 @@ def test_short_strings_are_identified_together() -> None:
     with pytest.raises(UserError, match="swapped"):
         check_direction(sides, "de-en", "corpus.name=x")
     assert not check_direction((["OK"] * 5, ["OK"] * 5), "en-de", "corpus.name=x")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "direction", "message"),
+    [
+        ("zh", "en", "en-zh", "source and target are swapped"),
+        ("sr", "en", "en-ru", "source and target are swapped"),
+        ("en", "th", "th-en", "source and target are swapped"),
+        ("en", "fr", "en-zh", "both sides are in the source language"),
+        ("en", "zh", "en-zh", ""),
+        ("hr", "en", "sr-en", ""),  # Serbian is also written in Latin letters
+        ("hr", "en", "sr_Cyrl-en", "both sides are in the target language"),
+        ("de", "en", "en-de", ""),
+    ],
+)
+def test_of_little_text_only_the_scripts_are_compared(source, target, direction, message) -> None:
+    sides = [TEXT[source][:60]] * 2, [TEXT[target][:60]] * 2
+    if message:
+        with pytest.raises(UserError, match=f"x: {message}"):
+            check_direction(sides, direction, "corpus.name=x")
+    else:
+        assert not check_direction(sides, direction, "corpus.name=x")
+
+
+def test_too_little_text_is_reported(toy: Toy, capsys: pytest.CaptureFixture[str]) -> None:
+    for code in ("en", "de"):
+        write_lines(toy.raw / f"train.{code}", toy.lines(f"train.{code}")[:10])
+    line = "corpus.name=toy: too little text to identify its languages; only scripts are compared"
+    read_samples(toy.config, toy.outputs, Reporter(quiet=True))
+    assert line in capsys.readouterr().err
+    toy.prepare(TokenizerConfig(vocabulary_size=290))
+    assert capsys.readouterr().err.count(line) == 1
 
 
 def test_swapped_text_is_not_prepared(toy: Toy, tmp_path: Path) -> None:
