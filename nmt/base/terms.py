@@ -1,7 +1,7 @@
 """Words and their lemmas, and the notation of terms in the sources of models trained with them."""
 
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 
 import regex
 
@@ -14,7 +14,7 @@ TERM_TAGS = ("<term>", "<as>", "</term>")
 """Pieces of the vocabulary: before a term, between it and its translation, and after that."""
 
 
-@cache
+@lru_cache(maxsize=400_000)  # a server sees any number of words
 def lemma(word: str, language: str) -> str:
     """Return the lemma of a word; the word itself in languages that simplemma does not know."""
     import simplemma  # noqa: PLC0415 - only terms need it

@@ -61,7 +61,7 @@ def main(arguments: _Arguments) -> None:
         for system in open_systems(folders, {}):
             model = open_model(system.model, arguments.device)
             translator = partial(arguments.served_translator, model, system.model)
-            worker = Worker(model, translator, arguments.max_waiting)
+            worker = Worker(model, system.model, translator, arguments.max_waiting)
             languages = (model.config.source_language, model.config.target_language)
             served.append(ServedModel(system.name, *languages, worker))
         app = make_app(served, arguments)

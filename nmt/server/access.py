@@ -24,6 +24,9 @@ class Access:
         digests: the SHA-256 of each API key, in hexadecimal; none if no key is needed.
         max_rate: requests per minute of one client; 0 means no limit.
         clock: seconds of a monotonic clock.
+
+    Attributes:
+        needs_key: whether clients need an API key.
     """
 
     def __init__(
@@ -33,15 +36,11 @@ class Access:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._digests = digests
+        self.needs_key = bool(digests)
         self._max_rate = max_rate
         self._clock = clock
         # A bucket per client: the requests it may send, and when that was computed.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether clients need an API key."""
-        return bool(self._digests)
 
     def check(self, key: str, address: str) -> None:
         """Count a request; raise ApiError if the client may not send it."""

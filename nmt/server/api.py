@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -9,10 +10,9 @@ from fastapi.responses import JSONResponse
 
 from nmt.server.documents import translated_document
 from nmt.server.gate import Gate, unless_left
-from nmt.server.inputs import DetectInput, Input, TranslateInput
+from nmt.server.inputs import DetectInput, TranslateInput
 from nmt.server.languages import ServedModel, detected
 from nmt.server.routes import add_routes
-from nmt.server.worker import Options
 from nmt.translation.request import Request as Text
 
 Result = TypeVar("Result")
@@ -28,20 +28,17 @@ class Api:
         """Add the routes; all accept GET and POST, because clients use both."""
         add_routes(app, "/translate", self.translate, TranslateInput)
         add_routes(app, "/detect", self.detect, DetectInput)
-        add_routes(app, "/languages", self.languages, Input)
-        add_routes(app, "/frontend/settings", self.settings, Input)
-        add_routes(app, "/health", self.health, Input)
+        add_routes(app, "/languages", self.languages)
+        add_routes(app, "/frontend/settings", self.settings)
+        add_routes(app, "/health", self.health)
 
     async def translate(self, request: Request) -> dict[str, Any]:
         """Translate a text, or a list of texts."""
         given = await self._gate.read(request, TranslateInput)
         texts = [given.q] if isinstance(given.q, str) else given.q
-        self._gate.check_size(texts)
-        chosen = [self._gate.choose(given, text) for text in texts]
-        tasks = [
-            self._translated(text, model, given)
-            for text, (model, _) in zip(texts, chosen, strict=True)
-        ]
+        chosen = self._gate.choose(given, texts)
+        pairs = zip(texts, chosen, strict=True)
+        tasks = [self._translated(text, model, given) for text, (model, _) in pairs]
         found = await unless_left(request, _gathered(tasks))
         columns: dict[str, list[Any]] = {"translatedText": [best for best, *_ in found]}
         if given.source == "auto":
@@ -76,10 +73,7 @@ class Api:
             "keyRequired": self._gate.access.needs_key,
             "charLimit": self._gate.limits.max_characters,
             "suggestions": False,
-            "language": {
-                "source": languages[first.source],
-                "target": languages[first.target],
-            },
+            "language": {"source": languages[first.source], "target": languages[first.target]},
             "models": [
                 {"name": one.name, "source": one.source, "target": one.target}
                 for one in self._gate.models.all
@@ -90,13 +84,18 @@ class Api:
         """Return the best translation and the alternatives that are wanted."""
         if given.format == "html":
             data = text.encode()
-            return [(await translated_document("text.html", data, model, len(data))).decode()]
-        options = Options(has_alternatives=given.alternatives > 0)
-        [found] = await model.worker.translate([Text(text)], options)
-        return [one.text for one in found[: 1 + given.alternatives]]
+            found = await translated_document("text.html", data, model, len(data), given.options)
+            return [found.decode()]
+        options = replace(given.options, has_alternatives=given.alternatives > 0)
+        [best] = await model.worker.translate([Text(text)], options)
+        return [one.text for one in best[: 1 + given.alternatives]]
 
 
 async def _gathered(tasks: list[Coroutine[Any, Any, Result]]) -> list[Result]:
-    async with asyncio.TaskGroup() as group:
-        started = [group.create_task(task) for task in tasks]
+    """Await all results; the first error cancels the other tasks."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            started = [group.create_task(task) for task in tasks]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return [one.result() for one in started]

@@ -1,9 +1,9 @@
 """The application: routes of the API and of the page."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -17,7 +17,7 @@ from nmt.base.errors import UserError
 from nmt.config.serving import ServingLimits
 from nmt.server.access import Access, read_digests
 from nmt.server.api import Api
-from nmt.server.errors import CLIENT_LEFT, ApiError, error_response
+from nmt.server.errors import CLIENT_LEFT, error_response
 from nmt.server.files import Files
 from nmt.server.gate import Gate
 from nmt.server.languages import Models, ServedModel, detected
@@ -29,8 +29,6 @@ _PAGE = Path(__file__).with_name("page")
 _MAX_BYTES_PER_CHARACTER = 12  # in JSON that escapes it
 _OTHER_BYTES = 65_536  # of parameters and of the frame of a form
 _FILE_PATH = "/translate_file"
-
-_logger = logging.getLogger("nmt")
 
 
 def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
@@ -55,9 +53,8 @@ def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
     )
-    app.add_exception_handler(UserError, _user_error)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(ClientDisconnect, _client_left)
+    for kind in (UserError, HTTPException, ClientDisconnect):
+        app.add_exception_handler(kind, _error)
     gate = Gate(Models(models), limits, Access(digests, limits.max_rate))
     Api(gate).add_to(app)
     Files(gate).add_to(app)
@@ -78,26 +75,20 @@ def make_app(models: Sequence[ServedModel], limits: ServingLimits) -> FastAPI:
     app.add_middleware(
         Surroundings,
         max_bytes=lambda path: file_bytes if path == _FILE_PATH else text_bytes,
-        observe=lambda *given: _observe(metrics, *given),
+        observe=metrics.count_request,
     )
     return app
 
 
-def _observe(metrics: Metrics, method: str, path: str, status: int, seconds: float) -> None:
-    metrics.count_request(path, status, seconds)
-    _logger.info("%s %s %d %.3f s", method, path, status, seconds)
-
-
-async def _user_error(_request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, ApiError):
-        return error_response(error.status, str(error), error.retry_after)
-    return error_response(400, str(error))
-
-
-async def _http_error(_request: Request, error: Exception) -> JSONResponse:
-    status = getattr(error, "status_code", 500)
-    return error_response(status, str(getattr(error, "detail", "")))
-
-
-async def _client_left(_request: Request, _error: Exception) -> JSONResponse:
-    return error_response(CLIENT_LEFT, "the client has left")
+async def _error(request: Request, error: Exception) -> JSONResponse:
+    status = CLIENT_LEFT if isinstance(error, ClientDisconnect) else 400
+    response = error_response(
+        getattr(error, "status_code", status),
+        getattr(error, "detail", str(error)),
+        getattr(error, "retry_after", 0),
+    )
+    if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # A path has a route for each method, and the error names only that of the first.
+        routes = [one for one in request.app.routes if getattr(one, "path", "") == request.url.path]
+        response.headers["allow"] = ", ".join(method for one in routes for method in one.methods)
+    return response

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -21,7 +22,12 @@ _MAX_EXPANSION = 20
 
 
 async def translated_document(
-    name: str, data: bytes, model: ServedModel, max_bytes: int, progress: Progress = lambda _: None
+    name: str,
+    data: bytes,
+    model: ServedModel,
+    max_bytes: int,
+    options: Options,
+    progress: Progress | None = None,
 ) -> bytes:
     """Translate a document.
 
@@ -30,6 +36,7 @@ async def translated_document(
         data: its contents.
         model: the model.
         max_bytes: the largest size of a document.
+        options: what is asked of the translation.
         progress: called with the part that is translated, from 0 to 1.
 
     Raises:
@@ -41,14 +48,8 @@ async def translated_document(
         try:
             document = await asyncio.to_thread(_opened, Path(folder, name), data, model, max_bytes)
             requests = [Request(text) for text in texts_of(document)]
-            done = 0.0
-
-            def advance(count: float) -> None:
-                nonlocal done
-                done += count / len(requests)
-                progress(done)
-
-            found = await model.worker.translate(requests, Options(is_aligned=True), advance)
+            detailed = replace(options, has_details=True)
+            found = await model.worker.translate(requests, detailed, progress)
             return await asyncio.to_thread(with_translations, document, found)
         except (UserError, OSError, zipfile.BadZipFile) as error:
             if isinstance(error, ApiError):

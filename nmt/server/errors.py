@@ -12,13 +12,13 @@ class ApiError(UserError):
     """An error of a request.
 
     Attributes:
-        status: the HTTP status.
+        status_code: the HTTP status.
         retry_after: seconds after which the client may try again; 0 if that would not help.
     """
 
     def __init__(self, status: int, message: str, retry_after: int = 0) -> None:
         super().__init__(message)
-        self.status = status
+        self.status_code = status
         self.retry_after = retry_after
 
 

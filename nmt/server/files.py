@@ -53,7 +53,7 @@ class Files:
     def add_to(self, app: FastAPI) -> None:
         """Add the routes."""
         add_routes(app, "/translate_file", self.translate_file, FileInput, ("POST",))
-        add_routes(app, "/page/progress", self.progress, ProgressInput, ("POST",), is_public=False)
+        add_routes(app, "/page/progress", self.progress, ProgressInput, is_public=False)
         app.add_api_route(
             "/download_file/{token}/{name}", self.download_file, include_in_schema=False
         )
@@ -68,7 +68,7 @@ class Files:
         source = given.source if given.source != "auto" else self._only_source(given)
         model = self._gate.models.choose(source, given.target, given.model)
         progress = partial(self._show, given.progress)
-        work = translated_document(name, data, model, self._max_bytes, progress)
+        work = translated_document(name, data, model, self._max_bytes, given.options, progress)
         result = await unless_left(request, work)
         path = output_name(Path(name), model.source, model.target, Path(name).suffix)
         token = self._keep(path.name, result)

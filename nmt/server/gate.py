@@ -42,17 +42,23 @@ class Gate:
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raise ApiError if a request has too many texts or characters."""
-        counts = {"texts": len(texts), "characters": sum(map(len, texts))}
-        limits = {"texts": self.limits.max_texts, "characters": self.limits.max_characters}
-        for name, count in counts.items():
-            if count > limits[name]:
-                raise ApiError(413, f"q has {count:,} {name}; the limit is {limits[name]:,}")
+        for name, count, limit in (
+            ("texts", len(texts), self.limits.max_texts),
+            ("characters", sum(map(len, texts)), self.limits.max_characters),
+        ):
+            if count > limit:
+                raise ApiError(413, f"q has {count:,} {name}; the limit is {limit:,}")
 
-    def choose(self, given: Direction, text: str) -> tuple[ServedModel, float]:
-        """Return the model for a text, and the confidence of its language in percent."""
+    def choose(self, given: Direction, texts: Sequence[str]) -> list[tuple[ServedModel, float]]:
+        """Return the model for each text, and the confidence of its language in percent.
+
+        Raises:
+            ApiError: there is no model, or the texts are too large.
+        """
+        self.check_size(texts)
         if given.source == "auto":
-            return self.models.detect(text, given.target, given.model)
-        return self.models.choose(given.source, given.target, given.model), 100.0
+            return [self.models.detect(one, given.target, given.model) for one in texts]
+        return [(self.models.choose(given.source, given.target, given.model), 100.0)] * len(texts)
 
 
 async def unless_left(request: Request, work: Coroutine[Any, Any, Result]) -> Result:

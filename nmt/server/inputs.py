@@ -1,14 +1,14 @@
 """Parameters of requests: from JSON, a form or the query, as clients of LibreTranslate do it."""
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.datastructures import FormData, ImmutableMultiDict, QueryParams, UploadFile
+from starlette.datastructures import FormData, ImmutableMultiDict, QueryParams
 
 from nmt.server.errors import ApiError
+from nmt.server.worker import Options
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _MAX_FIELDS = 10_000
@@ -32,6 +32,16 @@ class Direction(Input):
     """Code of the target language."""
     model: str = ""
     """Name of the model, if several translate this direction (default: the first)."""
+    glossary: str = Field("", max_length=100_000)
+    """Terms for this request alone: one per line, a tab and its translation. A term without a
+    translation stays as it is."""
+    protect: bool = True
+    """Whether tags, addresses and placeholders such as {name} stay as they are."""
+
+    @property
+    def options(self) -> Options:
+        """What is asked of the translation."""
+        return Options(self.glossary.strip(" \r\n"), self.protect)
 
 
 class TranslateInput(Direction):
@@ -65,10 +75,13 @@ async def read_input(request: Request, kind: type[Kind]) -> Kind:
     header = request.headers.get("authorization", "")
     values.setdefault("api_key", header.removeprefix("Bearer ") if header else "")
     try:
+        json.dumps(values, ensure_ascii=False, default=str).encode()
         return kind.model_validate({name: one for name, one in values.items() if one is not None})
     except ValidationError as error:
         first = error.errors()[0]
         raise ApiError(400, f"{first['loc'][0]}: {first['msg']}") from None
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise ApiError(400, f"the text is not valid: {error}") from None
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -85,7 +98,6 @@ async def _body(request: Request) -> dict[str, Any]:
         values = json.loads(body)
         if not isinstance(values, dict):
             raise ApiError(400, "the body must be a JSON object")
-        _check_unicode(values)
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is no valid JSON: {error}") from None
     return values
@@ -93,17 +105,5 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _plain(given: QueryParams | FormData | ImmutableMultiDict[str, Any]) -> dict[str, Any]:
     """Return the value of each name, or the list of its values if it is given several times."""
-    values: dict[str, Any] = {}
-    for name in given:
-        found = given.getlist(name)
-        values[name] = found if len(found) > 1 else found[0]
-    _check_unicode({name: one for name, one in values.items() if not isinstance(one, UploadFile)})
-    return values
-
-
-def _check_unicode(values: Mapping[str, Any]) -> None:
-    """Raise ApiError if a text has half a surrogate pair, which UTF-8 does not have."""
-    try:
-        json.dumps(values, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
-        raise ApiError(400, "the text is not valid Unicode: it has half a surrogate pair") from None
+    lists = {name: given.getlist(name) for name in given}
+    return {name: found if len(found) > 1 else found[0] for name, found in lists.items()}

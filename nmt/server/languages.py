@@ -33,14 +33,13 @@ class Models:
 
     def languages(self) -> list[dict[str, Any]]:
         """Return code, name and targets of each language."""
-        codes = dict.fromkeys(code for one in self.all for code in (one.source, one.target))
-        targets = {
-            code: dict.fromkeys(one.target for one in self.all if one.source == code)
-            for code in codes
-        }
+        targets: dict[str, dict[str, None]] = {}
+        for one in self.all:
+            targets.setdefault(one.source, {})[one.target] = None
+            targets.setdefault(one.target, {})
         return [
-            {"code": code, "name": Language.get(code).display_name(), "targets": [*targets[code]]}
-            for code in codes
+            {"code": code, "name": Language.get(code).display_name(), "targets": [*some]}
+            for code, some in targets.items()
         ]
 
     def into(self, target: str, name: str = "") -> list[ServedModel]:
@@ -53,10 +52,7 @@ class Models:
         if not models:
             names = ", ".join(one.name for one in self.all)
             raise ApiError(400, f"model={name} is not served; the models are {names}")
-        code = _known(target, [one.target for one in models])
-        if found := [one for one in models if one.target == code]:
-            return found
-        raise ApiError(400, f"target={target} is not supported; {_directions(models)}")
+        return _matching(models, "target", target)
 
     def choose(self, source: str, target: str, name: str = "") -> ServedModel:
         """Return the model for a direction.
@@ -64,12 +60,7 @@ class Models:
         Raises:
             ApiError: there is none.
         """
-        models = self.into(target, name)
-        code = _known(source, [one.source for one in models])
-        for one in models:
-            if one.source == code:
-                return one
-        raise ApiError(400, f"source={source} is not supported; {_directions(models)}")
+        return _matching(self.into(target, name), "source", source)[0]
 
     def detect(self, text: str, target: str, name: str = "") -> tuple[ServedModel, float]:
         """Return the model whose source language is most probable, and the confidence in percent.
@@ -105,13 +96,14 @@ def percent(probability: float) -> float:
     return round(100 * min(1.0, probability), 1)
 
 
-def _known(code: str, codes: Sequence[str]) -> str:
-    """Return which of the codes is meant: `de-AT` and `DE` mean `de` where there is no nearer."""
+def _matching(models: Sequence[ServedModel], side: str, code: str) -> list[ServedModel]:
+    """Return the models with a source or target language; `de-AT` and `DE` mean `de`, too."""
     given = code.replace("-", "_").lower()
+    codes = [getattr(one, side) for one in models]
     nearest = [one for one in codes if one.lower() == given]
-    return next(iter([*nearest, *(one for one in codes if primary(one) == primary(given))]), "")
-
-
-def _directions(models: Sequence[ServedModel]) -> str:
-    names = dict.fromkeys(f"{one.source}-{one.target}" for one in models)
-    return f"the directions are {', '.join(names)}"
+    nearest += [one for one in codes if primary(one) == primary(given)]
+    if not nearest:
+        directions = dict.fromkeys(f"{one.source}-{one.target}" for one in models)
+        known = ", ".join(directions)
+        raise ApiError(400, f"{side}={code} is not supported; the directions are {known}")
+    return [one for one in models if getattr(one, side) == nearest[0]]

@@ -25,8 +25,7 @@ _HEADERS = {
 
 _logger = logging.getLogger("nmt")
 
-Observe = Callable[[str, str, int, float], None]
-"""Called with method, path, status and seconds of each request."""
+Observe = Callable[[str, int, float], None]
 
 
 class Surroundings:
@@ -35,10 +34,15 @@ class Surroundings:
     Args:
         app: the application.
         max_bytes: returns the largest size of a body for a path.
-        observe: called after each request.
+        observe: called with path, status and seconds of each request.
     """
 
-    def __init__(self, app: ASGIApp, max_bytes: Callable[[str], int], observe: Observe) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_bytes: Callable[[str], int],
+        observe: Callable[[str, int, float], None],
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._observe = observe
@@ -69,8 +73,9 @@ class Surroundings:
             message = "internal error; the log of the server has the reason"
             await error_response(500, message)(scope, receive, send_with_headers)
         finally:
-            seconds = time.monotonic() - started
-            self._observe(scope["method"], scope["path"], status or CLIENT_LEFT, seconds)
+            given = (scope["path"], status or CLIENT_LEFT, time.monotonic() - started)
+            _logger.info("%s %s %d %.3f s", scope["method"], *given)
+            self._observe(*given)
 
 
 def _limited(receive: Receive, max_bytes: int) -> Receive:

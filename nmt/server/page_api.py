@@ -1,12 +1,13 @@
 """What the page needs besides the API: sentences with alternatives, next words, attention."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI, Request
+from pydantic import Field
 from starlette.responses import HTMLResponse
 
-from nmt.base.errors import UserError
 from nmt.evaluation.attention_page import attention_page
 from nmt.server.errors import ApiError
 from nmt.server.gate import Gate, unless_left
@@ -19,8 +20,9 @@ from nmt.translation.documents import Document
 from nmt.translation.request import Request as Text
 from nmt.translation.request import Translation
 
-_OPTIONS = Options(has_alternatives=True, is_aligned=True, is_sentence=True)
 _NUM_CHOICES = 8
+_OPTIONS = Options(is_protected=False, has_details=True, is_sentence=True)
+_SHOWN = ("text", "score", "alignment", "notes", "confidence", "word_confidence", "expected_chrf")
 
 # The page of attention has its script and style in itself. It gets no origin, so it can do nothing
 # in the name of this server.
@@ -40,7 +42,7 @@ class SentencesInput(Direction):
 class ChoicesInput(Direction):
     """Parameters of `/page/choices`."""
 
-    q: str
+    q: str = Field(pattern=r"\S")
     """A sentence."""
     prefix: str = ""
     """Words that its translation begins with."""
@@ -49,7 +51,7 @@ class ChoicesInput(Direction):
 class AttentionInput(Direction):
     """Parameters of `/page/attention`."""
 
-    q: str
+    q: str = Field(pattern=r"\S")
     """A sentence."""
     translation: str
     """Its translation."""
@@ -63,21 +65,18 @@ class PageApi:
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes, which are not part of the documented API."""
-        for path, handler, kind in (
-            ("/page/sentences", self.sentences, SentencesInput),
-            ("/page/choices", self.choices, ChoicesInput),
-            ("/page/attention", self.attention, AttentionInput),
-        ):
-            add_routes(app, path, handler, kind, ("POST",), is_public=False)
+        add_routes(app, "/page/sentences", self.sentences, SentencesInput, is_public=False)
+        add_routes(app, "/page/choices", self.choices, ChoicesInput, is_public=False)
+        add_routes(app, "/page/attention", self.attention, AttentionInput, is_public=False)
 
     async def sentences(self, request: Request) -> dict[str, Any]:
         """Translate a text sentence by sentence, with alternatives and alignments."""
         given = await self._gate.read(request, SentencesInput)
-        self._gate.check_size([given.q])
-        model, confidence = self._gate.choose(given, given.q)
+        [(model, confidence)] = self._gate.choose(given, [given.q])
         document = Document.split(given.q, model.source)
         texts = [Text(one) for one in document.sentences]
-        found = await unless_left(request, model.worker.translate(texts, _OPTIONS))
+        options = replace(given.options, has_alternatives=True, has_details=True, is_sentence=True)
+        found = await unless_left(request, model.worker.translate(texts, options))
         return {
             "model": model.name,
             "source": model.source,
@@ -92,38 +91,33 @@ class PageApi:
     async def choices(self, request: Request) -> dict[str, Any]:
         """Return translations of a sentence that differ in the word after a prefix."""
         given = await self._gate.read(request, ChoicesInput)
-        model, _ = self._one_sentence(given, [given.q, given.prefix])
-        worker = model.worker
-        work = worker.call(lambda: worker.choices(given.q, given.prefix, _NUM_CHOICES))
+        worker = self._one_sentence(given, [given.q, given.prefix]).worker
+        # Protected spans and prefixes exclude each other.
+        options = replace(_OPTIONS, glossary=given.options.glossary, has_prefixes=True)
+        work = worker.call(lambda: worker.choices(given.q, given.prefix, _NUM_CHOICES, options))
         return {"translations": list(map(_shown, await unless_left(request, work)))}
 
     async def attention(self, request: Request) -> HTMLResponse:
         """Return a page with the attention of all layers and heads."""
         given = await self._gate.read(request, AttentionInput)
-        model, trained = self._one_sentence(given, [given.q, given.translation])
         pair = (given.q, given.translation)
-        try:
-            found = await unless_left(
-                request, model.worker.call(lambda: sentence_attention(trained, *pair))
-            )
-        except UserError as error:
-            raise ApiError(400, str(error)) from None
+        model = self._one_sentence(given, pair)
+        trained = model.worker.model
+        work = model.worker.call(lambda: sentence_attention(trained, *pair))
+        found = await unless_left(request, work)
         page = attention_page(trained.config.direction, [(*pair, found)])
         return HTMLResponse(page, headers={"content-security-policy": _ATTENTION_POLICY})
 
-    def _one_sentence(self, given: Direction, texts: Sequence[str]) -> tuple[ServedModel, Any]:
+    def _one_sentence(self, given: Direction, texts: Sequence[str]) -> ServedModel:
         """Return the model; raise ApiError unless it can read a sentence and its translation."""
-        self._gate.check_size(texts)
-        model, _ = self._gate.choose(given, texts[0])
+        (model, _), *_ = self._gate.choose(given, texts)
         trained = model.worker.model
         limits = (trained.config.max_source_length, trained.config.model.max_length)
         for text, tokenizer, limit in zip(texts, trained.tokenizers, limits, strict=True):
             if len(tokenizer.encode([text])[0]) >= limit - 1:
                 raise ApiError(413, "the sentence is too long for the model")
-        if not texts[0].strip():
-            raise ApiError(400, "q: is blank; give a sentence")
-        return model, trained
+        return model
 
 
 def _shown(one: Translation) -> dict[str, Any]:
-    return {"text": one.text, "score": one.score, "alignment": one.alignment, "notes": one.notes}
+    return {name: getattr(one, name) for name in _SHOWN}

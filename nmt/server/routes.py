@@ -29,7 +29,7 @@ def add_routes(
     app: FastAPI,
     path: str,
     handler: Handler,
-    kind: type[Input],
+    kind: type[Input] | None = None,
     methods: Sequence[str] = ("GET", "POST"),
     is_public: bool = True,
 ) -> None:
@@ -39,7 +39,7 @@ def add_routes(
         app: the application.
         path: the path.
         handler: the handler.
-        kind: its parameters.
+        kind: its parameters; None if it has none.
         methods: the methods; clients of LibreTranslate use GET and POST for the same paths.
         is_public: whether the route is described in `/openapi.json`.
     """
@@ -55,7 +55,7 @@ def add_routes(
             response_model=None,
             include_in_schema=is_public,
             responses=responses,
-            openapi_extra=_parameters(kind, method),
+            openapi_extra=_parameters(kind, method) if kind else None,
         )
 
 
@@ -72,5 +72,6 @@ def _parameters(kind: type[Input], method: str) -> dict[str, Any]:
         }
     is_file = any(one.get("format") == "binary" for one in schema["properties"].values())
     kinds = FORMS[1:] if is_file else ("application/json", *FORMS)
-    body = {"content": {one: {"schema": schema} for one in kinds}, "required": True}
-    return {"requestBody": body if schema.get("required") else {**body, "required": False}}
+    return {
+        "requestBody": {"content": {one: {"schema": schema} for one in kinds}, "required": True}
+    }

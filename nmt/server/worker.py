@@ -12,22 +12,29 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.base.errors import UserError
 from nmt.server.errors import ApiError
-from nmt.trained_model import TrainedModel
+from nmt.trained_model import TrainedModel, word_forms
 from nmt.translation.alignment import Aligner
 from nmt.translation.choices import next_beginnings
+from nmt.translation.confidence import confidence_of
+from nmt.translation.glossary import Glossary
 from nmt.translation.pipeline import Pipeline, Progress
 from nmt.translation.protection import Protection
 from nmt.translation.request import Request, Translation
+from nmt.translation.term_files import parse_terms
 from nmt.translation.translator import Translator
 
 _SHARE = 4
 """A request has at most 1 / _SHARE of a batch, so that a document leaves room for others."""
+_MAX_PIPELINES = 64
+"""Largest number of pipelines that are kept, one for each glossary."""
 
 Result = TypeVar("Result")
 
@@ -37,14 +44,20 @@ class Options:
     """What is asked of translations.
 
     Attributes:
+        glossary: terms, as the text of a TSV file; they come before those of the server.
+        is_protected: whether protected spans are restored.
         has_alternatives: whether all translations of the beam are wanted, not only the best.
-        is_aligned: whether the words are aligned.
+        has_details: whether words are aligned and have a confidence.
         is_sentence: whether each text is one sentence, instead of a document.
+        has_prefixes: whether translations begin with given words.
     """
 
+    glossary: str = ""
+    is_protected: bool = True
     has_alternatives: bool = False
-    is_aligned: bool = False
+    has_details: bool = False
     is_sentence: bool = False
+    has_prefixes: bool = False
 
 
 @dataclass
@@ -62,6 +75,7 @@ class Worker:
 
     Args:
         model: the model.
+        folder: its folder, which has word forms for glossaries and the calibration of confidence.
         make_translator: makes a translator that returns this number of translations.
         max_waiting: the largest number of requests that wait.
 
@@ -72,18 +86,21 @@ class Worker:
     def __init__(
         self,
         model: TrainedModel,
+        folder: Path,
         make_translator: Callable[[int], Translator],
         max_waiting: int,
     ) -> None:
         self.model = model
-        self._make_translator = make_translator
+        self._words = word_forms(folder)
+        self._confidence = confidence_of(folder, model)
+        self._translator = cache(make_translator)
+        # A glossary is that of the requests that have it: it is in their pipeline alone.
+        self._pipeline = lru_cache(_MAX_PIPELINES)(self._make_pipeline)
         self._max_waiting = max_waiting
         self.observe: Callable[[int, float], None] = lambda _texts, _seconds: None
-        self._translators = {1: make_translator(1)}
-        self._config = self._translators[1].config
+        self._config = self._translator(1).config
         has_attention = model.network.num_attention_layers > 0
         self._aligner = Aligner(model) if has_attention else None
-        self._pipelines: dict[Options, Pipeline] = {}
         self._jobs: deque[_Job] = deque()
         self._condition = threading.Condition()
         self._is_stopping = False
@@ -98,7 +115,7 @@ class Worker:
     @property
     def blank(self) -> str:
         """What separates sentences of the target language."""
-        return self._translators[1].blank
+        return self._translator(1).blank
 
     def stop(self) -> None:
         """Finish what was accepted, then end the thread."""
@@ -118,7 +135,7 @@ class Worker:
         Args:
             requests: the texts.
             options: what is asked of the translations.
-            progress: called with the number of texts just completed.
+            progress: called with the part that is completed, from 0 to 1.
 
         Raises:
             ApiError: too many requests wait.
@@ -127,7 +144,7 @@ class Worker:
         for number, job in enumerate(self._divided(requests, options)):
             found += await self._wait(job, is_bounded=number == 0)
             if progress:
-                progress(len(job.requests))
+                progress(len(found) / len(requests))
         return found
 
     async def call(self, function: Callable[[], Result]) -> Result:
@@ -135,7 +152,7 @@ class Worker:
         result: Result = await self._wait(_Job(function))
         return result
 
-    def choices(self, source: str, prefix: str, count: int) -> list[Translation]:
+    def choices(self, source: str, prefix: str, count: int, options: Options) -> list[Translation]:
         """Translate a sentence with several words after a prefix; for use with `call`.
 
         Returns:
@@ -143,18 +160,8 @@ class Worker:
         """
         beginnings = next_beginnings(self.model, source, prefix, count)
         requests = [Request(source, prefix=one) for one in beginnings]
-        pipeline = Pipeline(self._constrained, aligner=self._aligner)
-        found = {best.text: best for best, *_ in pipeline.translate(requests)}
+        found = {best.text: best for best, *_ in self._pipeline(options).translate(requests)}
         return sorted(found.values(), key=lambda one: -one.score)
-
-    @cached_property
-    def _constrained(self) -> Translator:
-        """A translator that supports prefixes; not all engines do."""
-        try:
-            self._translators[1].check(Request("", prefix="a"))
-        except UserError:
-            return Translator(self.model, self._config)
-        return self._translators[1]
 
     def _divided(self, requests: Sequence[Request], options: Options) -> list[_Job]:
         sources = [request.source for request in requests]
@@ -162,12 +169,10 @@ class Worker:
         jobs: list[_Job] = []
         lengths = map(len, self.model.source_tokenizer.encode(sources))
         for request, length in zip(requests, lengths, strict=True):
-            tokens = length + 1
-            if jobs and jobs[-1].tokens + tokens <= limit:
-                jobs[-1].requests.append(request)
-                jobs[-1].tokens += tokens
-            else:
-                jobs.append(_Job(options, [request], tokens))
+            if not jobs or jobs[-1].tokens + length + 1 > limit:
+                jobs.append(_Job(options))
+            jobs[-1].requests.append(request)
+            jobs[-1].tokens += length + 1
         return jobs
 
     async def _wait(self, job: _Job, is_bounded: bool = True) -> Any:
@@ -228,15 +233,37 @@ class Worker:
         for job, result in zip(jobs, results, strict=True):
             job.future.set_result(result)
 
-    def _pipeline(self, options: Options) -> Pipeline:
-        if options not in self._pipelines:
-            num_best = self._config.beam_size if options.has_alternatives else 1
-            if num_best not in self._translators:
-                self._translators[num_best] = self._make_translator(num_best)
-            self._pipelines[options] = Pipeline(
-                self._translators[num_best],
-                "" if options.is_sentence else self.model.config.source_language,
-                Protection(self._aligner) if self._aligner else None,
-                aligner=self._aligner if options.is_aligned else None,
-            )
-        return self._pipelines[options]
+    def _make_pipeline(self, options: Options) -> Pipeline:
+        num_best = self._config.beam_size if options.has_alternatives else 1
+        if options.glossary or options.has_prefixes:
+            translator = self._constrained(num_best)
+        else:
+            translator = self._translator(num_best)
+        if options.glossary:
+            translator = copy(translator)
+            translator.glossary = self._glossary(options.glossary)
+        return Pipeline(
+            translator,
+            "" if options.is_sentence else self.model.config.source_language,
+            Protection(self._aligner) if self._aligner and options.is_protected else None,
+            aligner=self._aligner if options.has_details else None,
+            confidence=self._confidence if options.has_details else None,
+        )
+
+    def _constrained(self, num_best: int) -> Translator:
+        """Return a translator that supports prefixes and terms; not all engines do."""
+        translator = self._translator(num_best)
+        try:
+            translator.check(Request("", prefix="a"))
+        except UserError:
+            return Translator(self.model, translator.config)
+        return translator
+
+    def _glossary(self, text: str) -> Glossary:
+        """Return the terms of a request, and those of the server that it does not replace."""
+        config = self.model.config
+        languages = (config.source_language, config.target_language)
+        general = self._translator(1).glossary
+        own = parse_terms(text, "glossary", *languages)
+        terms = {term.source: term for term in [*(general.terms if general else ()), *own]}
+        return Glossary(*languages, [*terms.values()], self._words, config.terminology)

@@ -43,23 +43,33 @@ def read_terms(path: Path, source: str, target: str) -> list[Term]:
         UserError: the file has no terms of this language pair.
     """
     check_readable(path)
-    rows = _read_tbx if path.suffix.lower() in (".tbx", ".xml") else _read_table
-    by_source: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
-    for term, translation, is_exact in rows(path, source, target):
-        by_source[term, is_exact].append(translation)
-    if not by_source:
-        raise UserError(f"{path}: has no terms in {source} and {target}")
-    return [Term(one, tuple(dict.fromkeys(t)), exact) for (one, exact), t in by_source.items()]
+    if path.suffix.lower() in (".tbx", ".xml"):
+        return _terms(_read_tbx(path, source, target), str(path), source, target)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}") from None
+    return parse_terms(text, str(path), source, target)
+
+
+def parse_terms(text: str, name: str, source: str, target: str) -> list[Term]:
+    """Parse the text of a TSV or CSV file; error messages begin with its name."""
+    return _terms(_read_table(text, name, source, target), name, source, target)
 
 
 _Row = tuple[str, str, bool]
 
 
-def _read_table(path: Path, source: str, target: str) -> Iterator[_Row]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}") from None
+def _terms(rows: Iterable[_Row], name: str, source: str, target: str) -> list[Term]:
+    by_source: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for term, translation, is_exact in rows:
+        by_source[term, is_exact].append(translation)
+    if not by_source:
+        raise UserError(f"{name}: has no terms in {source} and {target}")
+    return [Term(one, tuple(dict.fromkeys(t)), exact) for (one, exact), t in by_source.items()]
+
+
+def _read_table(text: str, name: str, source: str, target: str) -> Iterator[_Row]:
     has_quotes = '"' in text.partition("\n")[0]
     first = regex.sub('"[^"]*"', "", text.partition("\n")[0])
     delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
@@ -69,7 +79,7 @@ def _read_table(path: Path, source: str, target: str) -> Iterator[_Row]:
     columns = list(_COLUMNS)
     names = {source.lower(): "source", target.lower(): "target"}
     lines = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting, strict=True)
-    for number, cells in enumerate(_checked(lines, path), start=1):
+    for number, cells in enumerate(_checked(lines, name), start=1):
         values = [cell.strip() for cell in cells]
         given = [names.get(value.lower(), value.lower()) for value in values]
         if number == 1 and {"source", "target"} <= set(given):
@@ -77,18 +87,18 @@ def _read_table(path: Path, source: str, target: str) -> Iterator[_Row]:
         elif any(values):
             row = dict(zip(columns, values, strict=False))
             if not row.get("source"):
-                raise UserError(f"{path}: line {number}: has no source term; add one, or remove it")
+                raise UserError(f"{name}: line {number}: has no source term; add one, or remove it")
             kept = row.get("translate", "").lower() in ("no", "false", "0")
             is_exact = row.get("case", "").lower() == "exact" or kept or not row.get("target")
             translation = row["source"] if kept else row.get("target") or row["source"]
             yield row["source"], translation, is_exact
 
 
-def _checked(lines: Iterable[list[str]], path: Path) -> Iterator[list[str]]:
+def _checked(lines: Iterable[list[str]], name: str) -> Iterator[list[str]]:
     try:
         yield from lines
     except csv.Error as error:
-        raise UserError(f"{path}: {error}; correct the quotes of the file") from None
+        raise UserError(f"{name}: {error}; correct the quotes of the file") from None
 
 
 def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:

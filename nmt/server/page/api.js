@@ -15,7 +15,7 @@ function type(schema) {
 const { paths } = await (await fetch("openapi.json")).json();
 for (const [path, methods] of Object.entries(paths)) {
   const { summary, description, requestBody } = methods.post;
-  const [{ schema }] = Object.values(requestBody.content);
+  const { schema } = Object.values(requestBody?.content ?? { none: { schema: { properties: {} } } })[0];
   const list = element("dl");
   for (const [name, one] of Object.entries(schema.properties)) {
     const value = schema.required?.includes(name) ? "required" : `default: ${JSON.stringify(one.default)}`;

@@ -36,7 +36,7 @@ def server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 @pytest.fixture
-def served(trained_model: TrainedModel) -> Iterator[Callable[..., Any]]:
+def served(trained_model: TrainedModel, folder: Path) -> Iterator[Callable[..., Any]]:
     """Makes a client of an application that serves a tiny model, with these limits."""
     pytest.importorskip("fastapi", reason="make install-serve")
     from fastapi.testclient import TestClient  # noqa: PLC0415
@@ -55,7 +55,10 @@ def served(trained_model: TrainedModel) -> Iterator[Callable[..., Any]]:
         given = ServingLimits(**limits)
         models = [
             ServedModel(
-                name, "en", "de", Worker(trained_model, translator or plain, given.max_waiting)
+                name,
+                "en",
+                "de",
+                Worker(trained_model, folder, translator or plain, given.max_waiting),
             )
             for name in names.split()
         ]

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import random
+import threading
 import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,11 @@ import pytest
 
 from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner
+from nmt.translation.glossary import Glossary
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.protection import Protection
 from nmt.translation.request import Request
+from nmt.translation.term_files import parse_terms
 from nmt.translation.translator import Translator
 from tests.support import made_up_sentences
 
@@ -57,6 +60,59 @@ def test_results_do_not_depend_on_the_company(served: Served, trained_model: Tra
         assert list(pool.map(ask, plain)) == translations(trained_model, plain)
     together = client.post("/translate", json={"q": texts, "source": "en", "target": "de"})
     assert [[one] for one in together.json()["translatedText"]] == expected
+
+
+TERMS = "nepu\tzu raso\nTi\n"
+OTHER_TERMS = "nepu\tpu pu\n"
+
+
+def test_terms_and_protection_are_those_of_one_request(
+    served: Served, trained_model: TrainedModel
+) -> None:
+    text = "Kalo mi nepu {name}. Raso ti!"
+
+    def expected(glossary: str, protect: bool) -> str:
+        terms = parse_terms(glossary, "", "en", "de") if glossary else []
+        protection = Protection(Aligner(trained_model)) if protect else None
+        translator = Translator(trained_model, glossary=Glossary("en", "de", terms))
+        return Pipeline(translator, "en", protection).translate([Request(text)])[0][0].text
+
+    kinds = [("", True), ("", False), (TERMS, True), (TERMS, False), (OTHER_TERMS, True)]
+    found = [expected(*kind) for kind in kinds]
+    assert len(set(found)) == len(kinds)
+    assert "zu raso" in found[3].lower()
+    client = served()
+
+    def ask(kind: tuple[str, bool]) -> str:
+        given = {"q": text, "target": "de", "glossary": kind[0], "protect": kind[1]}
+        return str(client.post("/translate", data=given).json()["translatedText"])
+
+    with ThreadPoolExecutor(10) as pool:
+        assert list(pool.map(ask, 4 * kinds)) == 4 * found
+
+
+def test_terms_apply_to_documents_the_page_and_beside_those_of_the_server(
+    served: Served, trained_model: TrainedModel
+) -> None:
+    terms = parse_terms("kalo\tne ne\nnepu\tmi mi\n", "", "en", "de")
+    general = Glossary("en", "de", terms)
+    client = served(translator=lambda _: Translator(trained_model, glossary=general))
+    given = {"q": "Kalo nepu.", "source": "en", "target": "de", "glossary": "nepu\tzu zu"}
+    plain = client.post("/translate", json={**given, "glossary": " "}).json()["translatedText"]
+    assert "mi mi" in plain.lower()
+    answers = [
+        client.post("/translate", json=given).json()["translatedText"],
+        client.post("/translate", json={**given, "format": "html"}).json()["translatedText"],
+        client.post("/page/choices", json=given).json()["translations"][0]["text"],
+    ]
+    [sentence] = client.post("/page/sentences", json=given).json()["sentences"]
+    answers.append(sentence["translations"][0]["text"])
+    upload = client.post("/translate_file", data=given, files={"file": ("a.md", b"Kalo nepu.\n")})
+    answers.append(client.get(upload.json()["translatedFileUrl"]).text)
+    for answer in answers:
+        assert "ne ne" in answer.lower()
+        assert "zu zu" in answer.lower()
+        assert "mi mi" not in answer.lower()
 
 
 @pytest.mark.parametrize(
@@ -122,8 +178,10 @@ def test_languages_settings_and_detection(served: Served) -> None:
         ({"q": "a", "target": "de", "model": "big"}, 400, "model=big is not served; the models"),
         ({"q": "a", "target": "de", "format": "rtf"}, 400, "format: Input should be 'text' or"),
         ({"q": "a", "target": "de", "alternatives": -1}, 400, "alternatives: Input should be"),
+        ({"q": "a", "target": "de", "glossary": "\tb"}, 400, "glossary: line 1: has no source"),
+        ({"q": "a", "target": "de", "protect": "x"}, 400, "protect: Input should be a valid bool"),
         ({"q": 7, "target": "de"}, 400, "q: Input should be a valid string"),
-        ({"q": "a\ud800", "target": "de"}, 400, "not valid Unicode"),
+        ({"q": "a\ud800", "target": "de"}, 400, "surrogates not allowed"),
         ({"q": "a" * 51, "target": "de"}, 413, "q has 51 characters; the limit is 50"),
         ({"q": ["a"] * 4, "target": "de"}, 413, "q has 4 texts; the limit is 3"),
         ({"q": "a" * 100_000, "target": "de"}, 413, "more than 66,136 bytes"),
@@ -137,6 +195,22 @@ def test_invalid_requests_are_refused(
     answer = client.post("/translate", content=json.dumps(given))
     assert (answer.status_code, list(answer.json())) == (status, ["error"])
     assert message in answer.json()["error"]
+
+
+def test_a_full_queue_is_reported(served: Served, trained_model: TrainedModel) -> None:
+    may_go_on = threading.Event()
+
+    class Slow(Translator):
+        def translate(self, requests: Any, progress: Any = None) -> Any:
+            assert may_go_on.wait(30)
+            return super().translate(requests, progress)
+
+    client = served(translator=lambda _: Slow(trained_model), max_waiting=1)
+    answer = client.post("/translate", json={"q": ["a"] * 4, "target": "de"})
+    may_go_on.set()
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json() == {"error": "1 requests wait for this model; try again later"}
 
 
 def test_an_unexpected_error_says_nothing_of_the_program(served: Served) -> None:
@@ -155,6 +229,8 @@ def test_an_unexpected_error_says_nothing_of_the_program(served: Served) -> None
 def test_other_errors_have_the_same_form(served: Served) -> None:
     client = served()
     assert client.get("/nothing").json() == {"error": "Not Found"}
+    answer = client.request("TRACE", "/translate")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
     answer = client.post("/translate", content=b"{", headers={"content-type": "application/json"})
     assert answer.json()["error"].startswith("the body is no valid JSON")
     answer = client.post("/translate", content=b"x", headers={"content-type": "text/plain"})

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def recorder(trained_model: TrainedModel) -> Recorder:
 
 @pytest.fixture
 def worker(trained_model: TrainedModel, recorder: Recorder) -> Worker:
-    return Worker(trained_model, lambda _: recorder, max_waiting=4)
+    return Worker(trained_model, Path(), lambda _: recorder, max_waiting=4)
 
 
 async def started(worker: Worker, recorder: Recorder, *texts: str) -> list[asyncio.Task[Any]]:
@@ -79,7 +80,7 @@ def test_a_full_queue_refuses_and_a_cancelled_request_is_not_begun(
         tasks = await started(worker, recorder, "a", "b", "c", "d", "e")
         with pytest.raises(ApiError, match="4 requests wait") as raised:
             await worker.translate([Request("f")], SENTENCE)
-        assert (raised.value.status, raised.value.retry_after) == (503, 1)
+        assert (raised.value.status_code, raised.value.retry_after) == (503, 1)
         tasks[1].cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -95,7 +96,7 @@ def test_a_long_request_leaves_room_for_others(trained_model: TrainedModel) -> N
     recorder = Recorder(trained_model)
     config = recorder.config
     recorder.may_go_on.set()
-    worker = Worker(trained_model, lambda _: recorder, max_waiting=1)
+    worker = Worker(trained_model, Path(), lambda _: recorder, max_waiting=1)
     [ids] = trained_model.source_tokenizer.encode(["kalo"])
     count = config.batch_tokens // 4 // (len(ids) + 1)
 
@@ -104,7 +105,7 @@ def test_a_long_request_leaves_room_for_others(trained_model: TrainedModel) -> N
         texts = [Request("kalo")] * (2 * count + 1)
         found = await worker.translate(texts, SENTENCE, progress.append)
         assert len(found) == len(texts)
-        assert progress == [count, count, 1]
+        assert progress == [count / len(texts), 2 * count / len(texts), 1]
 
     asyncio.run(main())
     worker.stop()
