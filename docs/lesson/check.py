@@ -43,7 +43,5 @@ def check(number: int, folder: Path) -> str:
         where, kind = "".join(lines[-1:]), type(error).__name__
         raise UserError(f"{path}{where}: {kind}: {first_line(error)}") from error
     if fault:
-        raise UserError(
-            f"{path}: {exercise.name} {fault}; see section {exercise.section} of docs/lesson.md"
-        )
+        raise UserError(f"{path}: {exercise.name} {fault}; see docs/lesson.md, {exercise.sections}")
     return f"exercise {number} is right; now look at {exercise.look}"

@@ -26,7 +26,7 @@ class Exercise:
 
     Attributes:
         name: name of the function.
-        section: the section of the lesson that explains it.
+        sections: the sections of the lesson that explain it.
         right: a function of the program with the same results.
         cases: arguments of the calls, the simplest first.
         wrong: wrong functions; each key continues the sentence "the function …".
@@ -34,7 +34,7 @@ class Exercise:
     """
 
     name: str
-    section: int
+    sections: str
     right: Callable[..., Tensor]
     cases: Sequence[tuple[Any, ...]]
     wrong: Mapping[str, Callable[..., Tensor]]
@@ -135,7 +135,7 @@ _NEXT = torch.tensor([[-0.9, -1.1, -2.0, -3.0], [-0.1, -4.0, -3.0, -5.0], [-0.1,
 EXERCISES = {
     1: Exercise(
         "attention_weights",
-        5,
+        "sections 2 to 5",
         attention_weights,
         [(_QUERY, _KEY), (_QUERY, _KEY, _VISIBLE)],
         {
@@ -166,7 +166,7 @@ EXERCISES = {
     ),
     2: Exercise(
         "causal_mask",
-        5,
+        "section 5",
         causal_mask,
         [(4,), (1,)],
         {
@@ -183,7 +183,7 @@ EXERCISES = {
     ),
     3: Exercise(
         "positional_encoding",
-        7,
+        "section 7",
         sinusoidal_table,
         [(5, 2), (5, 8)],
         {
@@ -207,7 +207,7 @@ EXERCISES = {
     ),
     4: Exercise(
         "smoothed_loss",
-        10,
+        "section 10",
         lambda logits, target, eps: smoothed_cross_entropy(
             logits, torch.eye(logits.size(1)), target, eps
         ),
@@ -230,7 +230,7 @@ EXERCISES = {
     ),
     5: Exercise(
         "beam_step",
-        11,
+        "section 11",
         _beam_step,
         [(_SUMS, _NEXT)],
         {
@@ -248,7 +248,7 @@ EXERCISES = {
     ),
     6: Exercise(
         "scores",
-        11,
+        "section 11",
         _normalised,
         [(_SUMS, torch.tensor([1, 4, 13]), 1.0), (_SUMS, torch.tensor([1, 4, 13]), 0.6)],
         {
