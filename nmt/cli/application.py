@@ -126,7 +126,7 @@ def application(
             # Raised here, because a cause of an exception must not also follow from it.
             raise failure or _JobError
 
-        vars(main).update(kind=kind, groups=groups)  # for the pages of the reference
+        vars(main).update(kind=kind, groups=groups, configuration=name)  # for the documents
         return main
 
     return decorate

@@ -1,18 +1,17 @@
 """The commands as users start them with `make`, on a small corpus."""
 
 import json
-import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.types import Quote, QuotedString
 
+import tests.make
 from nmt.base.files import write_lines
+from tests.make import make, printed
 
-ROOT = Path(__file__).parents[2]
 NAME = 'Jürgen\'s [best], a=b $x "q"'
 SMALL = (
     "model=tiny model.width=32 model.feed_forward_width=64 tokenizer.vocabulary_size=600"
@@ -21,48 +20,13 @@ SMALL = (
 )
 
 
-def make(
-    target: str, *variables: str, venv: str | Path = sys.prefix
-) -> subprocess.CompletedProcess[str]:
-    # The tests may run below `make test`, whose variables are not meant for this one.
-    outer = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    for name in ("ARGS", "EXPERIMENT"):
-        outer.pop(name, None)
-    return subprocess.run(
-        ["make", target, f"VENV={venv}", *variables],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**outer, "COLUMNS": "120", "OMP_NUM_THREADS": "1"},
-    )
-
-
 @pytest.fixture
 def fake_venv(tmp_path: Path) -> Path:
-    """A virtual environment whose Python prints its arguments as JSON, one list per call.
-
-    Values that Hydra would read from the environment are read.
-    """
-    venv = tmp_path / "venv"
-    (venv / "bin").mkdir(parents=True)
-    for name in (".installed", ".installed-serve"):
-        (venv / name).touch()
-    python = venv / "bin" / "python"
-    python.write_text(
-        f"#!{sys.executable}\nimport json, os, re, sys\n"
-        r"arguments = [re.sub(r'\$\{oc\.env:(\w+)\}', lambda m: os.environ[m[1]], a)"
-        " for a in sys.argv[1:]]\nprint(json.dumps([*arguments, sys.stdin.read()]))\n"
-    )
-    python.chmod(0o755)
-    return venv
+    return tests.make.fake_venv(tmp_path)
 
 
 def arguments_of(venv: Path, target: str, *variables: str) -> list[str]:
-    ended = make(target, *variables, venv=venv)
-    assert ended.returncode == 0, ended.stderr
-    _, module, *arguments, _ = json.loads(ended.stdout)
+    [[_, module, *arguments]] = printed(target, *variables, venv=venv)
     return arguments[1:] if module == "nmt" else arguments
 
 
@@ -131,7 +95,6 @@ def test_values_are_not_executed(fake_venv: Path, tmp_path: Path, target: str, n
 
 def test_names_of_benchmarks_are_not_executed(fake_venv: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    (fake_venv / ".installed-dev").touch()
     value = f"data $(shell touch {trace})`touch {trace}`;touch {trace}"
     ended = make("bench", f"BENCH={value}", venv=fake_venv)
     assert json.loads(ended.stdout.splitlines()[0])[:2] == ["-m", "benchmarks.data"]
