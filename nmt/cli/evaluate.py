@@ -197,7 +197,7 @@ def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Eval
     evaluation = evaluate.evaluate(translator, test_set, system.name)
     if glossary := translator.glossary:
         for pair in zip(test_set.sources, evaluation.hypotheses, strict=True):
-            glossary.count(*pair)
+            glossary.count(glossary.outcomes(*pair))
         evaluation = replace(
             evaluation, glossary={"file": arguments.glossary, **asdict(glossary.counts)}
         )

@@ -185,6 +185,8 @@ class LineWriter:
             record["confidence"] = one.confidence
             record["word_confidence"] = one.word_confidence
             record["expected_chrf"] = one.expected_chrf
+        if one.terms is not None:
+            record["terms"] = [term._asdict() for term in one.terms]
         if self.checks:
             record["findings"] = list(one.findings)
         if one.utility is not None:

@@ -17,7 +17,7 @@ import regex
 from nmt.base.languages import has_word_blanks
 from nmt.base.terms import WORD, lemma, with_terms
 from nmt.trained_model import TrainedModel, word_forms
-from nmt.translation.request import Request
+from nmt.translation.request import Request, TermOutcome, Translation
 from nmt.translation.term_files import Term, read_terms
 
 _MOST_FORMS = 16  # of one term
@@ -82,7 +82,10 @@ class Glossary:
             taken = start + 1
             for end in range(start + longest, start, -1):
                 candidates = self._by_key.get(tuple(keys[start:end]), ())
-                term = next((t for t in candidates if _matches(t, text, words[start:end])), None)
+                term = next(
+                    (t for t in candidates if _matches(t, text, words[start:end], self.source)),
+                    None,
+                )
                 if term:
                     yield words[start].start(), words[end - 1].end(), term
                     taken = end
@@ -132,12 +135,12 @@ class Glossary:
         for target in term.targets:
             words = WORD.findall(target)
             if " ".join(words) == target:
-                known = ([w, *self._by_lemma.get(_key(w, self.target), ())] for w in words)
+                known = [[w, *self._by_lemma.get(_key(w, self.target), ())] for w in words]
+                if len(words) == 1:
+                    known = [[w for w in known[0] if w == target or term.fits(w, self.target)]]
                 inflected = map(" ".join, itertools.product(*known))
                 forms.update(dict.fromkeys(itertools.islice(inflected, _MOST_FORMS)))
-        # At the start of a sentence.
-        capital = [form[:1].upper() + form[1:] for form in forms]
-        return list(dict.fromkeys([*forms, *capital]))
+        return _with_capitals(forms)
 
     def applied(self, request: Request) -> Request:
         """Return a request that also requires the terms of its source, or has them annotated."""
@@ -148,16 +151,27 @@ class Glossary:
             text = with_terms(request.source, ((s, e, term.targets[0]) for s, e, term in found))
         return replace(request, terms=[*request.terms, *terms], annotated=text)
 
-    def count(self, source: str, translation: str) -> None:
-        """Count the outcome of each term of a source."""
+    def outcomes(self, source: str, translation: str) -> Iterator[TermOutcome]:
+        """Yield the outcome of each term of a source."""
         for term in self.found_in(source):
-            capital = [target[:1].upper() + target[1:] for target in term.targets]
-            if any(self._occurs(form, translation) for form in (*term.targets, *capital)):
-                self.counts.kept += 1
-            elif any(self._occurs(form, translation) for form in self.forms(term)):
-                self.counts.inflected += 1
+            given = _with_capitals(term.targets)
+            forms = [*given, *self.forms(term)]
+            form = next((one for one in forms if self._occurs(one, translation)), None)
+            if form is None:
+                yield TermOutcome(term.source, term.targets[0], "missed")
             else:
-                self.counts.missed += 1
+                yield TermOutcome(term.source, form, "kept" if form in given else "inflected")
+
+    def reported(self, source: str, found: Sequence[Translation]) -> list[Translation]:
+        """Return the translations of a source with the outcomes of its terms; count the first."""
+        reported = [replace(one, terms=list(self.outcomes(source, one.text))) for one in found]
+        self.count(reported[0].terms or ())
+        return reported
+
+    def count(self, outcomes: Iterable[TermOutcome]) -> None:
+        """Add outcomes to `counts`."""
+        for term in outcomes:
+            vars(self.counts)[term.outcome] += 1
 
     def _occurs(self, form: str, text: str) -> bool:
         """Return whether a form occurs in a text, not inside a longer word."""
@@ -185,12 +199,18 @@ def frequent_words(lines: Iterable[str]) -> list[str]:
     return [word for word, count in counts.most_common(MOST_WORDS) if count > 1]
 
 
+def _with_capitals(forms: Iterable[str]) -> list[str]:
+    """Return forms, and then as they are at the start of a sentence."""
+    forms = list(forms)
+    return list(dict.fromkeys([*forms, *(form[:1].upper() + form[1:] for form in forms)]))
+
+
 def _key(word: str, language: str) -> str:
     """Return what the forms of a word have in common: its lemma, or the word without its case."""
     return lemma(word, language).casefold()
 
 
-def _matches(term: Term, text: str, words: "Sequence[regex.Match[str]]") -> bool:
+def _matches(term: Term, text: str, words: "Sequence[regex.Match[str]]", language: str) -> bool:
     """Return whether matched words of a text are a term with its symbols, as in C++ or .NET."""
     parts = list(WORD.finditer(term.source))
     before, after = term.source[: parts[0].start()], term.source[parts[-1].end() :]
@@ -198,4 +218,6 @@ def _matches(term: Term, text: str, words: "Sequence[regex.Match[str]]") -> bool
     has_symbols = text[:begin].endswith(before) and text[end:].startswith(after)
     is_other = not after and text[end : end + 1] in ("+", "#")
     is_same = not term.is_exact or text[begin:end] == term.source[len(before) : parts[-1].end()]
-    return has_symbols and not is_other and is_same
+    # Any word may have a capital at the start of a sentence.
+    is_fitting = len(words) > 1 or begin == 0 or term.fits(text[begin:end], language)
+    return has_symbols and not is_other and is_same and is_fitting

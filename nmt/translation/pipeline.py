@@ -110,8 +110,7 @@ class Pipeline:
         if self.utilities:
             found = [_ranked(translations, self.utilities) for translations in found]
         if glossary := self.translator.glossary:
-            for source, (best, *_) in zip(sources, found, strict=True):
-                glossary.count(source, best.text)
+            found = list(map(glossary.reported, sources, found))
         return self._aligned(self.aligner, sources, found) if self.aligner else found
 
     def _protected(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from nmt.search.hypothesis import Hypothesis
@@ -42,6 +42,17 @@ class Request:
         return bool(self.prefix or self.required or self.terms or self.banned)
 
 
+class TermOutcome(NamedTuple):
+    """What became of a term of a glossary: its source, and its form in the translation.
+
+    The form of a missed term is that of the glossary.
+    """
+
+    source: str
+    form: str
+    outcome: Literal["kept", "inflected", "missed"]
+
+
 @dataclass(frozen=True)
 class Translation:
     """One translation of a text.
@@ -60,6 +71,7 @@ class Translation:
         confidence: mean of word_confidence; None if it is not known.
         word_confidence: probability that a word is right, 0 to 1, for each word.
         expected_chrf: the chrF that the translation is expected to have; None if it is not known.
+        terms: outcomes of the terms of the text; None without a glossary.
     """
 
     text: str
@@ -72,10 +84,12 @@ class Translation:
     confidence: float | None = None
     word_confidence: Sequence[float] = ()
     expected_chrf: float | None = None
+    terms: Sequence[TermOutcome] | None = None
 
 
 def joined(parts: Sequence[Translation], text: str, alignment: Links | None = None) -> Translation:
     """Join the translations of the parts of a text, given the whole translation as plain text."""
+    any_terms = any(one.terms is not None for one in parts)
     return Translation(
         text,
         sum((one.score for one in parts), 0.0),
@@ -87,6 +101,7 @@ def joined(parts: Sequence[Translation], text: str, alignment: Links | None = No
         _mean([one.confidence for one in parts]),
         tuple(probability for one in parts for probability in one.word_confidence),
         _mean([one.expected_chrf for one in parts]),
+        [term for one in parts for term in one.terms or ()] if any_terms else None,
     )
 
 
@@ -103,6 +118,18 @@ def notes_on(
         f"{unit} {number}: {note}"
         for number, translations in enumerate(found, start=first_line)
         for note in dict.fromkeys(
-            [*(note for one in translations for note in one.notes), *translations[0].findings]
+            [
+                *(note for one in translations for note in one.notes),
+                *_missed(translations[0].terms or ()),
+                *translations[0].findings,
+            ]
         )
+    ]
+
+
+def _missed(terms: Sequence[TermOutcome]) -> list[str]:
+    return [
+        f"term not in the translation: {term.source} ({term.form})"
+        for term in terms
+        if term.outcome == "missed"
     ]

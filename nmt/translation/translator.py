@@ -203,9 +203,11 @@ class Translator:
                 f" {len(parts)} segments"
                 + (", without its prefix, required phrases and terms" if is_ignored else ""),
             )
-        if parts and (lacking := missing(parts[0][0].hypotheses[0].ids, wanted.required)):
+        # Terms follow the required phrases; the glossary reports theirs.
+        required = wanted.required[: len(set(request.required))]
+        if parts and (lacking := missing(parts[0][0].hypotheses[0].ids, required)):
             phrases = ", ".join(self._target.decode([forms[0] for forms in lacking]))
-            return (f"required phrases or terms not in the translation: {phrases}",)
+            return (f"required phrases not in the translation: {phrases}",)
         return ()
 
     def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:

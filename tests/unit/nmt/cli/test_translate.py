@@ -343,6 +343,9 @@ def test_the_search_uses_a_term(
     translate("file=a.en", "glossary=terms.tsv", "format=jsonl")
     first, second = map(json.loads, Path("a.de.jsonl").read_text().splitlines())
     assert "mi ra" in first["translations"][0]["text"].lower()
+    [term] = first["translations"][0]["terms"]
+    assert (term["source"], term["form"].lower(), term["outcome"]) == ("Kalo", "mi ra", "kept")
+    assert second["translations"][0]["terms"] == []
     assert "terms: 1 as in the glossary, 0 inflected, 0 missed" in capsys.readouterr().err
     [found, same] = nmt.load(model_folder).translate(["Kalo mine.", "ra mi"], glossary="terms.tsv")
     assert [found, same] == [one["translations"][0]["text"] for one in (first, second)]

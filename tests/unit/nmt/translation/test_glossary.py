@@ -5,7 +5,7 @@ import pytest
 
 from nmt.base.errors import UserError
 from nmt.translation.glossary import Glossary, frequent_words
-from nmt.translation.request import Request
+from nmt.translation.request import Request, TermOutcome, Translation
 from nmt.translation.term_files import Term, read_terms
 from nmt.translation.translator import Translator
 from tests.support import tiny_trained_model
@@ -32,13 +32,20 @@ def terms_of(path: Path, text: str) -> list[Term]:
 )
 def test_tables(tmp_path: Path, name: str, text: str) -> None:
     assert terms_of(tmp_path / name, text) == [
-        Term("red house", ("rotes Haus",)),
+        Term("red house", ("rotes Haus",), pos="noun" if "noun" in text else ""),
         Term("ACME", ("ACME",), is_exact=True),
     ]
 
 
 def test_tbx(tmp_path: Path) -> None:
     assert terms_of(tmp_path / "a.tbx", TBX) == [Term("house", ("Haus", "Bau"))]
+    status = '<termNote type="administrativeStatus">{}</termNote><term>'
+    old, new = map(status.format, ("deprecatedTerm-admn-sts", "preferredTerm-admn-sts"))
+    heim = "<termSec><term>Heim</term></termSec>"
+    text = TBX.replace("<term>Haus", f"{old}Haus").replace("<term>Bau", f"{new}Bau")
+    text = text.replace("<term>house</term>", "<term>house</term><partOfSpeech>noun</partOfSpeech>")
+    text = text.replace('xml:lang="de-AT">', f'xml:lang="de-AT">{heim}')
+    assert terms_of(tmp_path / "a.tbx", text) == [Term("house", ("Bau", "Heim"), pos="noun")]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +53,7 @@ def test_tbx(tmp_path: Path) -> None:
     [
         ("a.tsv", "\n", "a.tsv: has no terms in en and de"),
         ("a.tsv", "a\tb\n\tc\n", "a.tsv: line 2: has no source term"),
+        ("a.tsv", "a\tb\tnoun\tbig\n", "a.tsv: line 1: case=big is not one of any, exact"),
         ("a.tbx", "<tbx", "a.tbx: is no valid TBX file"),
     ],
 )
@@ -77,6 +85,19 @@ def glossary() -> Glossary:
 )
 def test_terms_are_found_by_lemma(glossary: Glossary, text: str, found: list[str]) -> None:
     assert [term.source for term in glossary.found_in(text)] == found
+
+
+def test_the_part_of_speech_tells_the_case() -> None:
+    nouns = [Term("arm", ("Arm",), pos="noun"), Term("Apple", ("Apple",), pos="proper noun")]
+    glossary = Glossary("en", "de", nouns, ["arm", "Armes", "armes", "Arms"])
+    assert glossary.forms(nouns[0]) == ["Arm", "Armes", "Arms"]
+    assert [term.source for term in glossary.found_in("We bought an apple from Apple.")] == [
+        "Apple"
+    ]
+    verb = Term("leben", ("live",), pos="verb")
+    assert Glossary("de", "en", [verb]).found_in("Das Leben.") == []
+    assert Glossary("de", "en", [verb]).found_in("Leben sie und leben wir?") == [verb]
+    assert Glossary("de", "en", [Term("leben", ("live",))]).found_in("Das Leben.") != []
 
 
 def test_forms_are_those_of_the_training_text(glossary: Glossary) -> None:
@@ -117,8 +138,15 @@ def test_a_source_that_is_too_long_with_its_terms_has_required_terms(
 
 
 def test_outcomes_are_counted(glossary: Glossary) -> None:
+    outcomes: list[TermOutcome] = []
     for translation in ("Das Haus.", "Die Häuser.", "Hausboot"):
-        glossary.count("A house", translation)
+        [reported] = glossary.reported("A house", [Translation(translation, 0.0)])
+        outcomes += reported.terms or ()
+    assert outcomes == [
+        ("house", "Haus", "kept"),
+        ("house", "Häuser", "inflected"),
+        ("house", "Haus", "missed"),
+    ]
     assert str(glossary.counts) == "terms: 1 as in the glossary, 1 inflected, 1 missed"
 
 
@@ -147,8 +175,7 @@ def test_languages_without_blanks_or_lemmas(tmp_path: Path) -> None:
     glossary = Glossary("zh", "th", [Term("北京", ("ปักกิ่ง",)), Term("北京大学", ("ม",))])
     assert [term.source for term in glossary.found_in("我在北京大学。")] == ["北京大学"]
     assert len(glossary.found_in("北京大学在北京。")) == 2
-    glossary.count("北京", "อยู่ปักกิ่งนะ")
-    assert glossary.counts.kept == 1
+    assert list(glossary.outcomes("北京", "อยู่ปักกิ่งนะ")) == [("北京", "ปักกิ่ง", "kept")]
     assert Glossary("ay", "de", [Term("uta", ("Haus",))]).found_in("Uta!") != []
 
 

@@ -203,7 +203,7 @@ def test_constraints_that_cannot_be_fulfilled_are_rejected(
 def test_missing_required_phrase_is_reported(trained_model: TrainedModel) -> None:
     translator = Translator(trained_model, DECODING, _RecordingEngine(32))
     found = translator.translate(["Kalo.", Request("Mi.", required=["mi mi"])])
-    assert notes_on(found, 4) == ["line 5: required phrases or terms not in the translation: mi mi"]
+    assert notes_on(found, 4) == ["line 5: required phrases not in the translation: mi mi"]
 
 
 def test_limits_of_an_ensemble_are_those_of_the_smallest_model(tokenizer_path: Path) -> None:
