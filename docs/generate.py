@@ -21,6 +21,8 @@ from pydantic_core import to_jsonable_python
 from nmt.cli.application import CONFIG_FOLDER
 from nmt.cli.main import COMMANDS, imported
 from nmt.config import Config, extra
+from nmt.config.serving import ServingLimits
+from nmt.server.app import make_app
 
 ROOT = Path(__file__).resolve().parents[1]
 _TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}
@@ -56,6 +58,7 @@ def pages() -> dict[str, str]:
         page = group_page(name, kinds.get(name), presets.get(name, {}))
         made[f"reference/configuration/{name}.md"] = page
     made["reference/python.md"] = PYTHON
+    made["reference/http.md"] = http_page(make_app([], ServingLimits()).openapi())
     return made
 
 
@@ -108,6 +111,40 @@ def _paragraphs(usage: str) -> Iterator[str]:
     for paragraph in usage.strip().split("\n\n")[0 if usage.startswith("nmt") else 1 :]:
         is_code = paragraph.startswith(("nmt ", "torchrun "))
         yield f"```text\n{paragraph}\n```" if is_code else _prose(paragraph)
+
+
+def http_page(schema: Mapping[str, Any]) -> str:
+    """Return the page of the HTTP API.
+
+    Args:
+        schema: its description in the format of OpenAPI.
+    """
+    parts = ["# HTTP API", f"{schema['info']['description']} `nmt serve` also answers"]
+    parts[1] += " `/openapi.json` with this description, and `/metrics` with counts for Prometheus."
+    statuses: dict[str, str] = {}
+    for path, methods in schema["paths"].items():
+        *_, operation = methods.values()
+        names = " or ".join(f"`{method.upper()}`" for method in methods)
+        parts += [f"## {path}", f"{names}. {_prose(operation['description'])}"]
+        [*contents] = operation.get("requestBody", {}).get("content", {}).values()
+        if contents:  # the same parameters as JSON and as a form
+            body = contents[-1]["schema"]
+            lines = [
+                _parameter(name, value, name in body.get("required", []))
+                for name, value in body["properties"].items()
+            ]
+            parts.append("\n".join(lines))
+        answers = operation["responses"].items()
+        statuses |= {code: answer["description"] for code, answer in answers if code != "200"}
+    parts += ["## Errors", "An error is a JSON object with the key `error`; its status is:"]
+    parts.append("\n".join(f"- {code}: {_prose(text)}" for code, text in statuses.items()))
+    return "\n\n".join([*parts, ""])
+
+
+def _parameter(name: str, value: Mapping[str, Any], is_required: bool) -> str:
+    default = json.dumps(value.get("default", ""), ensure_ascii=False).strip('"')
+    facts = "required" if is_required else f"default `{default}`" if default else "optional"
+    return f"- `{name}` ({facts}): {_prose(' '.join(value['description'].split()))}"
 
 
 def group_page(name: str, kind: type[Any] | None, presets: Mapping[str, str]) -> str:

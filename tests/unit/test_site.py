@@ -17,6 +17,7 @@ from tests.namespaces import ROOT
 
 pytest.importorskip("mkdocs", reason="make install-docs")
 pytest.importorskip("mkdocstrings", reason="make install-docs")
+pytest.importorskip("fastapi", reason="make install-docs")
 
 from docs import generate, hooks
 
@@ -94,6 +95,36 @@ def test_targets_of_make_are_listed_with_their_variables() -> None:
     [*_, one, two] = generate.commands_page(makefile).splitlines()
     assert one == "| `make a` | Do one |  |"
     assert two == "| `make b-c` | Do two, or three | `X= or Y=1\\|2` |"
+
+
+def test_the_http_api_has_its_parameters_and_errors() -> None:
+    error = {"400": {"description": "A parameter is wrong."}}
+    body = {
+        "properties": {
+            "q": {"description": "Text."},
+            "n": {"description": "Number.", "default": 0},
+        },
+        "required": ["q"],
+    }
+    post = {
+        "description": "Do it.",
+        "requestBody": {"content": {"application/json": {"schema": body}}},
+        "responses": {"200": {"description": "Done."}, **error},
+    }
+    get = {"description": "Do it.", "responses": error}
+    paths = {"/do": {"get": get, "post": post}, "/ask": {"get": {**get, "description": "Ask."}}}
+    page = generate.http_page({"info": {"description": "An API."}, "paths": paths}).split("\n\n")
+    assert page[2:] == [
+        "## /do",
+        "`GET` or `POST`. Do it.",
+        "- `q` (required): Text.\n- `n` (default `0`): A.",
+        "## /ask",
+        "`GET`. Ask.",
+        "## Errors",
+        "An error is a JSON object with the key `error`; its status is:",
+        "- 400: A parameter is wrong.",
+        "",
+    ]
 
 
 def test_every_key_and_command_has_an_entry() -> None:
