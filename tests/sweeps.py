@@ -28,7 +28,8 @@ def add_run(
     is_complete: bool = True,
 ) -> Path:
     """Write the files of a run that has translated `references` with some noise."""
-    save_config(config, folder / "config.yaml")
+    swept = replace(config, run=replace(config.run, folder=str(folder)))
+    save_config(swept, folder / "config.yaml")
     write_environment(folder, corpus)
     hypotheses = with_noise(references or ["a b c d e f"], noise, config.training.seed)
     bleu = bleu_score(hypotheses, references or ["a b c d e f"]).score

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
@@ -92,8 +93,15 @@ def _failures(sweep: Path) -> dict[str, int]:
 
 
 def _check_keys(config: DictConfig) -> None:
-    """Raise UserError if a swept key names the folder, or a search would look for the worst."""
-    overrides = OverridesParser.create().parse_overrides(task_overrides(config.hydra))
+    """Raise UserError for a sweep without values or of a key that names its folder.
+
+    Also if a search would look for the worst value.
+    """
+    parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+    overrides = parser.parse_overrides(task_overrides(config.hydra))
+    for one in overrides:
+        if one.is_discrete_sweep() and not list(one.sweep_iterator()):
+            raise UserError(f"{one.input_line} stands for no value, so no run would be trained")
     swept = {one.get_key_element() for one in overrides if one.is_sweep_override()}
     for key in sorted(swept & {"run.name", "run.outputs"}):
         raise UserError(f"{key} names the folder of the sweep; start a command for each value")

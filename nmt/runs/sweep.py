@@ -72,8 +72,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
 
     Args:
         name: name of a folder in `<outputs>/sweeps`; or the part of its name before a `_`, such as
-            SWEEP if `make sweep` made the folder `<SWEEP>_<EXPERIMENT>`; or the path of any folder
-            of runs.
+            SWEEP if `make sweep` made the folder `<SWEEP>_<EXPERIMENT>`; or the path of a sweep.
         outputs: the output folder.
 
     Raises:
@@ -81,8 +80,12 @@ def find_sweep(name: str, outputs: Path) -> Path:
     """
     sweeps = outputs / SWEEPS_FOLDER
     for folder in (sweeps / name, Path(name)):
+        runs = [Run(path) for path in folder.iterdir()] if folder.is_dir() else []
+        runs = [run for run in runs if run.status]
         # A folder without runs, such as that of a corpus, may have a `report.html` of its own.
-        if folder.is_dir() and any(Run(path).status for path in folder.iterdir()):
+        if runs and not all(map(_is_swept, runs)):
+            raise UserError(f"sweep={name}: {folder} has runs that belong to no sweep")
+        if runs:
             return folder
     found = sorted(path for path in sweeps.glob("*") if path.name.startswith(f"{name}_"))
     if len(found) == 1:
@@ -91,6 +94,11 @@ def find_sweep(name: str, outputs: Path) -> Path:
     problem = f"is the beginning of several sweeps: {names}" if found else "has no runs"
     fix = "write the whole name" if found else f"the sweeps in {sweeps} are {names or 'none'}"
     raise UserError(f"sweep={name} {problem}; {fix}")
+
+
+def _is_swept(run: Run) -> bool:
+    """Whether a sweep, which sets `run.folder`, has made a run; True without a configuration."""
+    return not run.settings or bool(run.settings["run.folder"])
 
 
 def _print(sweep: Sweep) -> None:

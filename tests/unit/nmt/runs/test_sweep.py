@@ -3,19 +3,23 @@
 import csv
 import errno
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import hydra
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
 from nmt.cli import sweep_report
+from nmt.cli.application import CONFIG_FOLDER, VERSION_BASE
+from nmt.config import save_config
 from nmt.runs import sweep as runs_sweep
 from nmt.runs.multirun import SweepCallback
 from nmt.runs.sweep import find_sweep, write_sweep_report
 from tests.html_check import check_page
-from tests.support import refused
+from tests.support import refused, tiny_config
 from tests.sweeps import add_run, swept_config
 
 
@@ -112,6 +116,24 @@ def starting(folder: Path, *task: str, n_jobs: int | None = None) -> DictConfig:
     return OmegaConf.create({"hydra": hydra})
 
 
+@pytest.fixture
+def presets() -> Iterator[None]:
+    """The state of Hydra in a command."""
+    with hydra.initialize_config_dir(str(CONFIG_FOLDER), version_base=VERSION_BASE):
+        yield
+
+
+@pytest.mark.usefixtures("presets")
+@pytest.mark.parametrize("swept", ["training.seed=range(5,1)", "model=glob(nowhere*)"])
+def test_a_sweep_without_values_is_refused(
+    swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        SweepCallback().on_multirun_start(starting(tmp_path, "model=glob(*)", swept))
+    assert f"error: {swept} stands for no value, so no run" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("presets")
 @pytest.mark.parametrize("swept", ["run.name=a,b", "run.outputs=x,y"])
 def test_the_folder_of_a_sweep_is_not_swept(
     swept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -121,6 +143,7 @@ def test_the_folder_of_a_sweep_is_not_swept(
     assert "names the folder of the sweep" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("presets")
 @pytest.mark.parametrize(("metric", "direction"), [("loss", "maximize"), ("bleu", "minimize")])
 def test_a_search_for_the_worst_score_is_refused(
     metric: str, direction: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -134,6 +157,7 @@ def test_a_search_for_the_worst_score_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("presets")
 def test_failures_of_an_earlier_sweep_do_not_count(folder: Path) -> None:
     callback, config = SweepCallback(), starting(folder, "training.seed=1,2")
     callback.on_multirun_start(config)
@@ -180,6 +204,12 @@ def test_sweep_is_found_by_folder_name_or_beginning(folder: Path, tmp_path: Path
             find_sweep(name, tmp_path)
     with pytest.raises(UserError, match="are none"):
         find_sweep("lr", folder)
+
+
+def test_a_folder_of_other_runs_is_no_sweep(tmp_path: Path) -> None:
+    save_config(tiny_config(tmp_path), tmp_path / "runs" / "mine" / "config.yaml")
+    with pytest.raises(UserError, match=r"runs has runs that belong to no sweep$"):
+        find_sweep(str(tmp_path / "runs"), tmp_path)
 
 
 def test_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
