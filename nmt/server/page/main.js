@@ -11,6 +11,7 @@ const PROGRESS = 700;
 
 const get = (id) => document.getElementById(id);
 const [input, source, target, model, other] = ["text", "source", "target", "model", "other"].map(get);
+const [glossary, protect] = ["glossary", "protect"].map(get);
 const results = [get("columns").querySelector(".result"), get("other-result")].map((one) => new Result(one, compare));
 let settings = null;
 let request = null;
@@ -50,6 +51,12 @@ function fail(message) {
   get("error").textContent = message;
 }
 
+// What a request has besides its text; terms go as lines with a tab.
+function requested(name) {
+  const terms = glossary.value.split("\n").filter((line) => line.trim()).map((line) => line.replace(/\s*=\s*|$/, "\t"));
+  return { source: source.value, target: target.value, model: name, protect: protect.checked, glossary: terms.join("\n") };
+}
+
 function compare() {
   const [first, second] = results;
   if (first.found && second.found) { first.compare(second); second.compare(first); }
@@ -87,9 +94,10 @@ async function translate() {
   get("columns").classList.add("busy");
   get("status").textContent = text("translating");
   try {
-    const directions = names.map((name) => ({ source: source.value, target: target.value, model: name }));
+    const directions = names.map(requested);
     const found = await Promise.all(directions.map((one) => ask("page/sentences", { ...one, q: input.value }, mine.signal)));
     results.forEach((one, i) => one.show(found[i] ?? null, directions[i] && { ...directions[i], source: found[i].source }));
+    get("legend").hidden = !get("columns").querySelector(".certainty");
     fail("");
     compare();
     const isDetected = source.value === "auto" && source.options.length > 2;
@@ -117,8 +125,7 @@ async function translateFile() {
   }, PROGRESS);
   get("status").textContent = text("uploading");
   try {
-    const values = { source: source.value, target: target.value, model: model.value, progress };
-    const url = new URL((await upload(file, values)).translatedFileUrl);
+    const url = new URL((await upload(file, { ...requested(model.value), progress })).translatedFileUrl);
     const name = decodeURIComponent(url.pathname.split("/").at(-1));
     Object.assign(link, { href: url.pathname.slice(1), hidden: false });
     link.dataset.name = name;
@@ -150,12 +157,16 @@ async function start() {
 }
 
 input.disabled = true;
-input.addEventListener("input", () => {
-  showCount();
-  clearTimeout(timer);
-  timer = setTimeout(translate, PAUSE);
-});
-for (const select of [source, target, model, other]) {
+glossary.value = localStorage.getItem("nmt-glossary") ?? "";
+glossary.addEventListener("input", () => localStorage.setItem("nmt-glossary", glossary.value));
+for (const typed of [input, glossary]) {
+  typed.addEventListener("input", () => {
+    showCount();
+    clearTimeout(timer);
+    timer = setTimeout(translate, PAUSE);
+  });
+}
+for (const select of [source, target, model, other, protect]) {
   select.addEventListener("change", () => { showSettings(); translate(); });
 }
 get("key").addEventListener("change", translate);

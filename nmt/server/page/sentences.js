@@ -29,6 +29,8 @@ export function differing(line, other) {
   return found;
 }
 
+const [UNSURE, DOUBTFUL] = [0.8, 0.5]; // probabilities below which a word is marked
+
 const dialog = document.getElementById("choices");
 let chosen = null;
 
@@ -38,7 +40,10 @@ export class Result {
     this.list = section.querySelector(".sentences");
     this.copy = section.querySelector(".copy");
     this.changed = changed;
-    this.copy.addEventListener("click", () => navigator.clipboard.writeText(this.text));
+    this.copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(this.text);
+      document.getElementById("status").textContent = text("copied");
+    });
     this.list.addEventListener("keydown", (event) => this.move(event));
     this.show(null);
   }
@@ -63,7 +68,7 @@ export class Result {
   }
 
   draw() {
-    this.copy.hidden = !this.found;
+    this.copy.hidden = !this.found || !navigator.clipboard; // which only safe addresses have
     this.section.querySelector("small").textContent = this.found ? this.found.model : "";
     this.shown = this.found ? this.found.sentences.filter((one) => one.source) : [];
     this.list.replaceChildren(...this.shown.map((one) => this.sentence(one)));
@@ -77,9 +82,18 @@ export class Result {
     const line = element("p", { className: "words", lang: this.direction.target });
     const index = this.found.sentences.indexOf(one);
     const differs = this.other ? differing(best.text, this.other.found.sentences[index]?.translations[0].text ?? "") : new Set();
-    wordsOf(best.text).forEach((word, i) => {
-      const button = element("button", { type: "button", tabIndex: i ? -1 : 0, className: differs.has(i) ? "differs" : "" }, word);
+    const words = wordsOf(best.text);
+    // Spans that were inserted and texts without blanks between words have other numbers of words.
+    const certainty = best.word_confidence.length === words.length ? best.word_confidence : [];
+    words.forEach((word, i) => {
+      const button = element("button", { type: "button", tabIndex: i ? -1 : 0 }, word);
       button.ariaHasPopup = "dialog";
+      button.classList.toggle("differs", differs.has(i));
+      if (i in certainty) {
+        button.title = text("certainty", Math.round(100 * certainty[i]));
+        button.classList.toggle("unsure", certainty[i] < UNSURE);
+        button.classList.toggle("doubtful", certainty[i] < DOUBTFUL);
+      }
       const linked = (best.alignment ?? []).filter(([, target]) => target === i).map(([from]) => marks[from]);
       const light = (is) => () => linked.forEach((mark) => mark?.classList.toggle("linked", is));
       for (const name of ["mouseenter", "focus"]) button.addEventListener(name, light(true));
@@ -90,6 +104,10 @@ export class Result {
     const attention = element("button", { type: "button", className: "link" }, text("attention"));
     attention.addEventListener("click", () => open("page/attention", { ...this.direction, q: one.source, translation: best.text }));
     const block = element("div", { className: "sentence" }, line, source);
+    if (best.confidence !== null) {
+      const values = [100 * best.confidence, best.expected_chrf].map(Math.round);
+      block.append(element("p", { className: "faint certainty" }, text("confidence", ...values)));
+    }
     for (const note of best.notes) block.append(element("p", { className: "faint" }, note));
     if (others.length) {
       const list = element("ul", {}, ...others.map((other) => {

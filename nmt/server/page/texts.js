@@ -11,6 +11,10 @@ const TEXTS = {
     nothing: "No other word is probable here.", detected: "detected: {0}", count: "{0} of {1} characters",
     offline: "The server does not answer. The text is translated when it answers again.",
     uploading: "Sending …", download: "Download {0}", sentence: "Source:",
+    terms: "Terms", "terms-help": "One per line: term = translation. A term alone stays as it is.",
+    protect: "Keep tags, addresses and placeholders such as {name}", certainty: "{0} % certain",
+    confidence: "Confidence {0} % · expected chrF {1}",
+    legend: "Underlined words are less certain: dotted below 80 %, wavy below 50 %.",
     hint: "Choose a word of the translation to see what else could stand there. Arrow keys move between words.",
   },
   de: {
@@ -23,6 +27,10 @@ const TEXTS = {
     nothing: "Kein anderes Wort ist hier wahrscheinlich.", detected: "erkannt: {0}", count: "{0} von {1} Zeichen",
     offline: "Der Server antwortet nicht. Der Text wird übersetzt, sobald er wieder antwortet.",
     uploading: "Wird gesendet …", download: "{0} herunterladen", sentence: "Quelle:",
+    terms: "Fachwörter", "terms-help": "Eines pro Zeile: Wort = Übersetzung. Ein Wort allein bleibt, wie es ist.",
+    protect: "Tags, Adressen und Platzhalter wie {name} beibehalten", certainty: "zu {0} % sicher",
+    confidence: "Konfidenz {0} % · erwartetes chrF {1}",
+    legend: "Unterstrichene Wörter sind weniger sicher: gepunktet unter 80 %, gewellt unter 50 %.",
     hint: "Ein Wort der Übersetzung wählen, um zu sehen, was dort sonst stehen könnte. Pfeiltasten wechseln das Wort.",
   },
   fr: {
@@ -35,6 +43,10 @@ const TEXTS = {
     nothing: "Aucun autre mot n’est probable ici.", detected: "langue détectée : {0}", count: "{0} caractères sur {1}",
     offline: "Le serveur ne répond pas. Le texte sera traduit dès qu’il répondra.",
     uploading: "Envoi …", download: "Télécharger {0}", sentence: "Source :",
+    terms: "Termes", "terms-help": "Un par ligne : terme = traduction. Un terme seul reste tel quel.",
+    protect: "Garder les balises, adresses et variables comme {name}", certainty: "sûr à {0} %",
+    confidence: "Confiance {0} % · chrF attendu {1}",
+    legend: "Les mots soulignés sont moins sûrs : pointillés sous 80 %, ondulés sous 50 %.",
     hint: "Choisir un mot de la traduction pour voir ce qui pourrait s’y trouver. Les flèches changent de mot.",
   },
 };

@@ -10,7 +10,9 @@ from typing import IO, Any
 import pytest
 
 from nmt.config.serving import ServingLimits
+from nmt.metrics.calibration import Calibration
 from nmt.trained_model import TrainedModel, save_trained_model
+from nmt.translation.confidence import Confidence
 from nmt.translation.translator import Translator
 
 ROOT = Path(__file__).parents[4]
@@ -19,7 +21,9 @@ ROOT = Path(__file__).parents[4]
 @pytest.fixture(scope="module")
 def folder(trained_model: TrainedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    save_trained_model(trained_model, folder, {})
+    steps = Calibration([-9.0, -8.0, 0.0], [0.0, 0.5, 1.0])
+    confidence = Confidence(steps, Calibration([-9.0, 0.0], [0.0, 100.0]))
+    save_trained_model(trained_model, folder, {}, confidence=confidence.to_json())
     return folder
 
 

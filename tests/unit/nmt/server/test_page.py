@@ -93,6 +93,45 @@ def test_words_light_up_the_words_they_come_from(page: Any) -> None:
     assert page.locator(".source .linked").count() == 1
 
 
+def test_terms_and_protected_text(page: Any) -> None:
+    page.fill("#text", "Kalo mi {name}.")
+    page.wait_for_selector(".words:has-text('{name}')")
+    page.uncheck("#protect")
+    page.wait_for_selector(".words:not(:has-text('{name}'))")
+    page.locator("#terms summary").click()
+    page.fill("#glossary", "kalo = zu raso\nne\n")
+    page.wait_for_selector(".words:has-text('u raso')")
+    page.locator(".words button").first.click()
+    page.wait_for_selector("#choices li button:has-text('u raso')")
+    page.keyboard.press("Escape")
+    page.reload()
+    assert page.input_value("#glossary") == "kalo = zu raso\nne\n"
+    page.evaluate("() => localStorage.clear()")
+
+
+def test_uncertain_words_are_underlined_and_described(page: Any) -> None:
+    def with_certainties(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        best = found["sentences"][0]["translations"][0]
+        assert len(best["word_confidence"]) == len(best["text"].split())
+        best.update(text="A b c", word_confidence=[0.9, 0.6, 0.3])
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/page/sentences", with_certainties)
+    translated(page)
+    words = page.locator(".words").first.locator("button").all()
+    assert [word.get_attribute("title") for word in words] == [
+        *("90 % certain", "60 % certain", "30 % certain")
+    ]
+    style = "(one) => getComputedStyle(one).textDecoration"
+    for word, line in zip(words, ("none", "underline dotted", "underline wavy"), strict=True):
+        assert word.evaluate(style).startswith(line)
+    assert page.locator(".certainty").first.inner_text().startswith("Confidence ")
+    assert page.locator("#legend").is_visible()
+    page.unroute("**/page/sentences")
+
+
 def test_two_models_stand_side_by_side(page: Any) -> None:
     translated(page)
     page.select_option("#other", "copy")
