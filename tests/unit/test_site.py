@@ -117,7 +117,7 @@ def test_the_http_api_has_its_parameters_and_errors() -> None:
     assert page[2:] == [
         "## /do",
         "`GET` or `POST`. Do it.",
-        "- `q` (required): Text.\n- `n` (default `0`): A.",
+        "- `q` (required): Text.\n- `n` (default `0`): Number.",
         "## /ask",
         "`GET`. Ask.",
         "## Errors",
