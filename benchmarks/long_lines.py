@@ -77,9 +77,9 @@ def text_of(kind: str, length: int) -> str:
 
 
 def _insert(text: str) -> None:
-    """Remove spans, and insert them into the same text, each word of which is linked to itself."""
+    """Remove spans, and insert them into the same text, as it is done for long texts."""
     bare, marks = without_spans(text)
-    insert_marks(bare, bare, marks, [(i, i) for i in range(len(bare.split()))])
+    insert_marks(bare, bare, marks, None)
 
 
 def steps(tokenizer: Tokenizer) -> dict[str, Callable[[str], Any]]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nmt.base.errors import UserError
@@ -45,20 +47,33 @@ class Aligner:
 
     def links(self, sources: Sequence[str], translations: Sequence[str]) -> list[Links | None]:
         """Return the links of each pair in target order; None for a pair too long for the model."""
+        return [
+            None
+            if one is None
+            else [(int(s), t) for t, s in enumerate(one.argmax(1) if one.size else ())]
+            for one in self.weights(sources, translations)
+        ]
+
+    def weights(
+        self, sources: Sequence[str], translations: Sequence[str]
+    ) -> list[NDArray[np.float32] | None]:
+        """Return how much each word of each translation attends to each source word.
+
+        The weights are (target words, source words), or (0, 0) where a side is empty; None for a
+        pair too long for the model.
+        """
         texts = (sources, translations)
         sides = [t.encode(side) for t, side in zip(self._tokenizers, texts, strict=True)]
         words = [t.word_indices(side) for t, side in zip(self._tokenizers, texts, strict=True)]
         pairs, words_of_pairs = (list(zip(*both, strict=True)) for both in (sides, words))
-        found: list[Links | None] = [[] if self._forced.fits(pair) else None for pair in pairs]
-        # Pairs with an empty side have no links.
+        empty = np.zeros((0, 0), dtype=np.float32)
+        found = [empty if self._forced.fits(pair) else None for pair in pairs]
         indices = [i for i, pair in enumerate(pairs) if found[i] is not None and all(pair)]
         for number, layers in self._forced.cross_attention([pairs[i] for i in indices]):
             index = indices[number]
             weights = layers[self._layer].mean(dim=0)[:-1, :-1]  # (T, S), without EOS
             pieces = (t.pieces(ids) for t, ids in zip(self._tokenizers, pairs[index], strict=True))
-            by_words = sum_by_words(weights, *words_of_pairs[index], *pieces)
-            best = by_words.argmax(dim=1).tolist()
-            found[index] = [(source, target) for target, source in enumerate(best)]
+            found[index] = sum_by_words(weights, *words_of_pairs[index], *pieces).numpy()
         return found
 
 

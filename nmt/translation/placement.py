@@ -8,16 +8,20 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
-from nmt.translation.request import Links
+import numpy as np
+from numpy.typing import NDArray
+
 from nmt.translation.spans import Mark
 
 _Run = tuple[int, int]  # first and last word
 _UNKNOWN = (-1, -1)
 
+Weights = NDArray[np.float32]
+
 # Pairs of tags inside more pairs enclose what the pair around them does: the time stays linear.
 _MOST_DEPTH = 16
+_SMALLEST = 1e-9  # sum of weights
 
 
 @dataclass(eq=False)
@@ -60,19 +64,21 @@ class _Insertion:
     joins: bool = False
 
 
-def insert_marks(source: str, translation: str, marks: Sequence[Mark], links: Links | None) -> str:
+def insert_marks(
+    source: str, translation: str, marks: Sequence[Mark], weights: Weights | None
+) -> str:
     """Insert the marks of a source into its translation.
 
     Args:
         source: the source without spans.
         translation: its translation, without spans.
         marks: what `without_spans` removed, in the order of the source.
-        links: pairs of a source word and a target word; None takes words at the same relative
-            place.
+        weights: how much each word of the translation attends to each source word; None takes
+            words at the same relative place.
     """
     if not translation.strip():
         return "".join(mark.text for mark in marks)
-    return _Placement(source, translation, links).text(_tree(marks))
+    return _Placement(source, translation, weights).text(_tree(marks))
 
 
 def _tree(marks: Sequence[Mark]) -> _Pair:
@@ -90,24 +96,22 @@ def _tree(marks: Sequence[Mark]) -> _Pair:
 
 
 class _Placement:
-    """A source, its translation and the links between their words; see `insert_marks`."""
+    """A source, its translation and the weights between their words; see `insert_marks`."""
 
-    def __init__(self, source: str, translation: str, links: Links | None) -> None:
+    def __init__(self, source: str, translation: str, weights: Weights | None) -> None:
         self._source, self._translation = source, translation
         words = _word_spans(source)
         self._begins, self._ends = ([word[side] for word in words] for side in (0, 1))
         self._found = _word_spans(translation)
-        num_found = len(self._found)
-        if links is None:
-            links = [(j * len(words) // num_found, j) for j in range(num_found) if words]
-        # The words of the translation that each source word is linked to, ascending.
-        self._targets: list[list[int]] = [[] for _ in words]
-        for word, target in sorted(links):
-            self._targets[word].append(target)
-        self._linked = [word for word, targets in enumerate(self._targets) if targets]
-        linked = {target for _, target in links}
-        # Numbers of linked words before each word of the translation.
-        self._num_linked = [0, *accumulate(target in linked for target in range(num_found))]
+        self._weights: Weights | None = None
+        self._best = [i * len(self._found) // len(words) for i in range(len(words))]
+        if weights is not None:
+            # Rows add up to 1, so that each word of the translation counts the same. Words without
+            # pieces have no weights.
+            own = np.zeros((len(self._found), len(words)), dtype=np.float32)
+            own[: len(weights), : weights.shape[1]] = weights
+            own /= np.maximum(own.sum(1, keepdims=True), _SMALLEST)
+            self._weights, self._best = own, own.argmax(0).tolist()
 
     def text(self, root: _Pair) -> str:
         """Return the translation with marks."""
@@ -162,44 +166,23 @@ class _Placement:
         return arranged
 
     def _enclosed(self, pair: _Pair, within: _Run) -> _Run:
-        """Return the run of words that agrees best with the links of a pair.
-
-        Each word linked to the inside counts for a run, and each other linked word against it.
-        """
+        """Return the run of words that attend most to the inside of a pair, and least outside."""
         assert pair.opening
         assert pair.closing
+        first = bisect_right(self._ends, pair.opening.offset)
+        end = max(bisect_left(self._begins, pair.closing.offset), first + 1)
+        low, high = within
         if pair.depth > _MOST_DEPTH:
             return within
-        first = bisect_right(self._ends, pair.opening.offset)
-        end = bisect_left(self._begins, pair.closing.offset)
-        low, high = within
-        targets = sorted(
-            target
-            for word in range(first, end)
-            for target in self._targets[word]
-            if low <= target <= high
-        )
-        if not targets:
-            near = self._nearest(first)
-            return (min(max(near, low), high),) * 2
-        best, run = 0, (low, low)
-        start, lowest = low, len(self._num_linked)  # of the best run that ends here
-        for index, target in enumerate(targets):
-            outside = 2 * index - self._num_linked[target]
-            if outside < lowest:
-                start, lowest = target, outside
-            value = 2 * (index + 1) - self._num_linked[target + 1] - lowest
-            if value > best:
-                best, run = value, (start, target)
-        return run
-
-    def _nearest(self, word: int) -> int:
-        """Return the word of the translation for a source word that is linked to none."""
-        index = bisect_left(self._linked, word)
-        near = self._linked[max(0, index - 1) : index + 1]
-        if not near:
-            return word * len(self._found) // max(1, len(self._begins))
-        return self._targets[min(near, key=lambda one: abs(one - word))][0]
+        if self._weights is None:
+            start, after = (one * len(self._found) // len(self._begins) for one in (first, end))
+            start = min(max(start, low), high)
+            return start, min(max(start, after - 1), high)
+        weights = self._weights[low : high + 1]
+        sums = np.cumsum(2 * weights[:, first:end].sum(1) - weights.sum(1))
+        before = np.concatenate([[0], sums[:-1]])
+        last = int(np.argmax(sums - np.minimum.accumulate(before)))
+        return low + int(np.argmin(before[: last + 1])), low + last
 
     def _beside_a_word(self, mark: Mark, within: _Run) -> _Insertion:
         """Place a mark before the translation of the next word, or after that of the last one."""
@@ -212,14 +195,12 @@ class _Placement:
             return self._insertion(mark, within[1], True, is_inner)
         else:
             is_after = last >= 0 and joins_left and not joins_right
-            is_after |= last >= 0 and not self._targets[last + 1] and bool(self._targets[last])
             word = last + (not is_after)
-        targets = self._targets[word]
-        target = targets[-is_after] if targets else self._nearest(word)
+        target = self._best[word]
         if not within[0] <= target <= within[1]:
             is_after = target > within[1]
             target = within[is_after]
-        joins = not is_after and joins_left and target - 1 in self._targets[max(0, last)]
+        joins = not is_after and joins_left and target == self._best[max(0, last)] + 1
         return self._insertion(mark, target, is_after, is_inner, joins)
 
     def _insertion(

@@ -47,7 +47,7 @@ class _Attempt:
 
 
 class Protection:
-    """Translates texts so that they keep their protected spans, by the links of an aligner."""
+    """Translates texts so that they keep their protected spans, by an aligner."""
 
     def __init__(self, aligner: Aligner) -> None:
         self._aligner = aligner
@@ -104,7 +104,7 @@ class Protection:
             for one in some
             if attempt.marks
         ]
-        links = iter(self._aligner.links([s for s, _ in pairs], [t for _, t in pairs]))
+        weights = iter(self._aligner.weights([s for s, _ in pairs], [t for _, t in pairs]))
         for index, (attempt, some) in enumerate(zip(attempts, found, strict=True)):
             if not attempt.marks:
                 continue
@@ -112,7 +112,7 @@ class Protection:
             bare: dict[str, str] = {}
             inserted = []
             for one in some:
-                text = insert_marks(attempt.request.source, one.text, attempt.marks, next(links))
+                text = insert_marks(attempt.request.source, one.text, attempt.marks, next(weights))
                 if bare.setdefault(text, one.text) == one.text:
                     inserted.append(replace(one, text=text))
             found[index] = inserted
