@@ -4,12 +4,14 @@ A comparison has the significance of the differences, the recall of terms, and t
 changed most.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
 from nmt.base.progress import progress_bar
+from nmt.base.terms import WORD
 from nmt.data.corpus import PreparedCorpus
 from nmt.metrics.scores import sentence_chrf
 from nmt.metrics.significance import Difference, compare
@@ -18,7 +20,7 @@ from nmt.run_folder import StoredTexts
 from nmt.tokenizer import Tokenizer
 
 _NUM_CHANGED = 5  # of the better sentences, and of the worse ones
-_MAX_TARGETS = 1_000_000  # target sentences of training that are read to find terms
+_MAX_TARGETS = 1_000_000  # target sentences of training whose words are counted
 _TARGETS_AT_A_TIME = 10_000  # target sentences that are decoded at once
 
 
@@ -108,19 +110,23 @@ def terms_of(corpus: PreparedCorpus, translations: tuple[str, ...]) -> list[str]
     _, references = corpus.read_text("valid")
     if len(translations) != len(references):
         return []
-    return find_terms(training_targets(corpus, "looking for terms"), references, translations)
+    return find_terms(target_words(corpus), references, translations)
 
 
-def training_targets(corpus: PreparedCorpus, title: str) -> Iterator[str]:
-    """Yield up to a million target sentences of training, without those of `corpus.sources`.
+@cache
+def target_words(corpus: PreparedCorpus) -> Counter[str]:
+    """Count the words of up to a million target sentences of training.
 
-    `title` is shown with the progress.
+    Those of `corpus.sources` are left out.
     """
     pairs, tokenizer = corpus.train(), Tokenizer(corpus.target_tokenizer)
     num_own = corpus.manifest.get("sources", {}).get(corpus.name, len(pairs))
     num_targets = min(num_own, _MAX_TARGETS)
-    with progress_bar(title, num_targets) as advance:
+    counts: Counter[str] = Counter()
+    with progress_bar("collecting words", num_targets) as advance:
         for first in range(0, num_targets, _TARGETS_AT_A_TIME):
             indices = range(first, min(num_targets, first + _TARGETS_AT_A_TIME))
-            yield from tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices])
+            for line in tokenizer.decode([pairs.pair(index)[1].tolist() for index in indices]):
+                counts.update(WORD.findall(line))
             advance(len(indices))
+    return counts

@@ -5,7 +5,7 @@ Case is ignored, and ß counts as ss.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import regex
@@ -43,19 +43,20 @@ class TermRecall:
 
 
 def find_terms(
-    training: Iterable[str], references: Sequence[str], translations: Sequence[str]
+    training: Mapping[str, int], references: Sequence[str], translations: Sequence[str]
 ) -> list[str]:
     """Find the terms; see `DEFINITION`.
 
     Args:
-        training: target lines of the training text.
+        training: numbers of the words of the target side of the training text.
         references: references of `valid`.
         translations: translations of `valid` by the baseline.
     """
     missed = _words("\n".join(references)).keys() - _words("\n".join(translations)).keys()
     counts: Counter[str] = Counter()
-    for line in training if missed else ():
-        counts.update(_words(line))
+    for text, number in training.items() if missed else ():
+        for word in _WORD.findall(text.casefold()):
+            counts[word] += number
     return sorted(word for word in missed if counts[word] >= _MIN_OCCURRENCES)
 
 

@@ -16,7 +16,7 @@ from nmt.base.files import read_lines, write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation.comparison import training_targets
+from nmt.evaluation.comparison import target_words
 from nmt.evaluation.evaluate import (
     Evaluation,
     corpus_test_set,
@@ -141,7 +141,7 @@ def _save_model(
     """Write the model folder with its README, the target language's word forms and confidence."""
     model, facts = trainer.model, TypeAdapter(Facts).validate_python(scores)
     readme = model_card(model.config, count_parameters(model.network), facts)
-    words = frequent_words(training_targets(corpus, "collecting word forms"))
+    words = frequent_words(target_words(corpus))
     calibration = confidence.to_json() if confidence else None
     folder = config.run_folder / layout.MODEL_FOLDER
     save_trained_model(model, folder, scores, readme, words, calibration)

@@ -7,7 +7,7 @@ as the glossary writes it, or inflected as in the training text.
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -191,11 +191,8 @@ def open_glossary(path: Path, models: Sequence[TrainedModel], folder: Path) -> G
     return Glossary(*languages, read_terms(path, *languages), word_forms(folder), is_annotated)
 
 
-def frequent_words(lines: Iterable[str]) -> list[str]:
+def frequent_words(counts: Counter[str]) -> list[str]:
     """Return the words that occur at least twice, most frequent first, at most `MOST_WORDS`."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(WORD.findall(line))
     return [word for word, count in counts.most_common(MOST_WORDS) if count > 1]
 
 

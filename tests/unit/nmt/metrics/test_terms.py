@@ -1,6 +1,6 @@
 from nmt.metrics.terms import find_terms, term_recall
 
-TRAINING = ["Der Mauszeiger und der Cursor.", "Die Maus."] * 5 + ["Selten: Zeigergerät."] * 4
+TRAINING = {"Mauszeiger": 3, "Haus-mauszeiger": 2, "Cursor": 5, "Maus": 5, "Zeigergerät": 4}
 
 
 def test_terms_are_frequent_in_training_and_in_valid_but_not_in_the_translations() -> None:
