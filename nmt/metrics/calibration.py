@@ -57,20 +57,30 @@ def _pooled(
     return weight, score, value
 
 
-def calibration_error(
+def reliability(
     probabilities: Sequence[float], outcomes: Sequence[float], bins: int = 10
-) -> float:
-    """Return the expected calibration error (Guo et al. 2017, equation 3), 0 to 1.
+) -> list[tuple[float, float, int]]:
+    """Return mean probability, share of right outcomes, and size of the bins that have any.
 
-    It is the mean distance between the mean probability and the share of right outcomes, over bins
-    of equal width, weighted by their sizes.
+    The bins have equal width (a reliability diagram, Guo et al. 2017).
     """
     probability, outcome = np.asarray(probabilities), np.asarray(outcomes)
     number = np.minimum((probability * bins).astype(int), bins - 1)
-    distances = (
-        abs(float((probability[number == i] - outcome[number == i]).sum())) for i in range(bins)
-    )
-    return sum(distances) / max(1, len(probability))
+    return [
+        (float(probability[own].mean()), float(outcome[own].mean()), int(own.sum()))
+        for own in (number == i for i in range(bins))
+        if own.any()
+    ]
+
+
+def calibration_error(table: Sequence[tuple[float, float, int]]) -> float:
+    """Return the expected calibration error (Guo et al. 2017, equation 3), 0 to 1.
+
+    It is the mean distance between mean probability and share of right outcomes of the bins of
+    `reliability`, weighted by their sizes.
+    """
+    total = sum(size for _, _, size in table)
+    return sum(abs(mean - share) * size for mean, share, size in table) / max(1, total)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

@@ -15,7 +15,13 @@ from typing import Any
 from nmt.base.files import file_inside, read_record
 from nmt.base.languages import has_word_blanks
 from nmt.base.layout import CONFIDENCE_FILE
-from nmt.metrics.calibration import Calibration, calibration_error, isotonic, rank_correlation
+from nmt.metrics.calibration import (
+    Calibration,
+    calibration_error,
+    isotonic,
+    rank_correlation,
+    reliability,
+)
 from nmt.metrics.scores import sentence_chrf
 from nmt.search.hypothesis import Hypothesis
 from nmt.tokenizer import Tokenizer
@@ -74,15 +80,20 @@ class Confidence:
         sources: Sequence[str],
         translations: Sequence[str],
         references: Sequence[str],
-    ) -> dict[str, float]:
-        """Return how good the confidence is on the translations of a test set."""
+    ) -> dict[str, Any]:
+        """Return how good the confidence is on the translations of a test set.
+
+        `reliability` is that of the words, see `nmt.metrics.calibration`.
+        """
         words, sentences = _observed(model, sources, translations, references)
         if not words or not sentences:
             return {}
         scores, outcomes = zip(*words, strict=True)
         means, chrf = zip(*sentences, strict=True)
+        table = reliability(self.words(scores), outcomes)
         return {
-            "calibration_error": calibration_error(self.words(scores), outcomes),
+            "reliability": table,
+            "calibration_error": calibration_error(table),
             "rank_correlation": rank_correlation(self.sentences(means), chrf),
         }
 

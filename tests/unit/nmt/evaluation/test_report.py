@@ -121,6 +121,19 @@ def test_scores_with_intervals_and_verdict(invented: Run) -> None:
     assert "largest change" not in text
 
 
+def test_the_confidence_of_a_model(invented: Run) -> None:
+    found = {
+        "test_set": "test",
+        "calibration_error": 0.0123,
+        "rank_correlation": 0.5,
+        "reliability": [[0.25, 0.3, 1200], [0.95, 0.9, 7]],
+    }
+    text = check_page(page_of(invented, confidence=found, test_sets={"test": table()}))
+    assert "Confidence on test: calibration error 1.2 %, rank correlation 0.50" in text
+    assert "probabilityrightwords" in text
+    assert "25.0 %30.0 %1,20095.0 %90.0 %7" in "".join(text.split("\n"))
+
+
 def test_differences_from_the_baseline(config: Config, invented: Run) -> None:
     other = replace(config, optimizer=OptimizerConfig(beta2=0.5))
     other = replace(other, run=replace(other.run, name="elsewhere"))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.metrics.calibration import calibration_error, isotonic, rank_correlation
+from nmt.metrics.calibration import calibration_error, isotonic, rank_correlation, reliability
 
 
 @given(st.lists(st.tuples(st.floats(-9, 0), st.floats(0, 1)), min_size=1, max_size=50))
@@ -32,12 +32,14 @@ def test_many_steps_become_few_and_stay_calibrated() -> None:
     outcomes = [float(draw.random() < score**2) for score in scores]
     fitted = isotonic(scores, outcomes)
     assert len(fitted.scores) <= 64
-    assert calibration_error(fitted(scores), outcomes) < 0.01
-    assert calibration_error(scores, outcomes) > 0.1
+    assert calibration_error(reliability(fitted(scores), outcomes)) < 0.01
+    assert calibration_error(reliability(scores, outcomes)) > 0.1
 
 
 def test_calibration_error() -> None:
-    assert calibration_error([0.9, 0.9, 0.1, 1.0], [1.0, 0.0, 0.0, 1.0]) == pytest.approx(0.225)
+    table = reliability([0.9, 0.9, 0.1, 1.0], [1.0, 0.0, 0.0, 1.0])
+    assert table == [(0.1, 0.0, 1), (pytest.approx(2.8 / 3), pytest.approx(2 / 3), 3)]
+    assert calibration_error(table) == pytest.approx(0.225)
 
 
 @pytest.mark.parametrize(
