@@ -4,7 +4,7 @@ nmt adapt initial_model=FOLDER data=my.tmx [general=FOLDER] [key=value] …
 
 The preset conf/experiment/adapt.yaml has the settings; other keys change them, as for `nmt train`:
 optimizer.lora_rank=16, cleaning=strict, run.name=NAME. The same command continues an interrupted
-run. See docs/adapting.md.
+run. See docs/guides/adapt-a-public-model.md.
 """
 
 from contextlib import nullcontext

@@ -3,7 +3,7 @@
 nmt backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
 
 For a corpus en-de, the model translates from de to en. Then train with
-corpus.sources.back.path=mono.de.back; see docs/translating.md.
+corpus.sources.back.path=mono.de.back; see docs/guides/your-text.md.
 """
 
 from collections import Counter

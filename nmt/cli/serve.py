@@ -3,7 +3,7 @@
 nmt serve                                     the last completed run at http://127.0.0.1:8000
 nmt serve model="A B" port=9000               two models, of one direction or of several
 
-The page and the API need `make install-serve`. docs/serving.md has examples.
+The page and the API need `make install-serve`. docs/guides/export-and-serve.md has examples.
 """
 
 import socket

@@ -7,7 +7,7 @@ nmt translate file=report.docx                → report.de.docx, with its layou
 
 With decoding.num_best above 1, a line has several translations, best first, separated by tabs.
 JSON lines are objects with the text in the key source; the output adds the key translations. The
-keys prefix, required and banned constrain the translations. docs/translating.md has examples.
+keys prefix, required and banned constrain the translations. docs/guides/translate.md has examples.
 """
 
 import hashlib

@@ -21,7 +21,7 @@ from nmt.metrics.scores import Score
 COMMAND = "comet-score"
 MODEL = "Unbabel/wmt22-comet-da"
 
-NOT_INSTALLED = "COMET: not installed; `pipx install unbabel-comet`, then see docs/evaluation.md"
+NOT_INSTALLED = "COMET: not installed; `pipx install unbabel-comet`; see docs/reference/scores.md"
 
 
 class CometError(Exception):
@@ -58,7 +58,7 @@ def comet_score(
     if process.returncode or not scores:
         lines = process.stderr.strip().splitlines() or ["no message"]
         raise CometError(
-            f"COMET: {COMMAND} failed: {lines[-1][:200]}; docs/evaluation.md describes how to"
+            f"COMET: {COMMAND} failed: {lines[-1][:200]}; docs/reference/scores.md describes how to"
             " install its weights"
         )
     return Score(float(scores[-1]), MODEL)
