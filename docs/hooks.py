@@ -5,6 +5,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ _ELSEWHERE = {
     "data_prep/phrasebook/README.md": "phrasebook.md",
     "outputs/README.md": "outputs.md",
 }
-_LISTED = ("decisions",)  # folders to whose documents a page has links
+_LISTED = ("guides", "reference", "decisions")  # folders with a list of their pages
 # Weights of pages in the search, by the beginnings of their paths.
 _WEIGHTS = {"guides/": 3, "reference/": 2, "decisions/": 0.3, "experiments/": 0.3, "code/": 0}
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^()\s#]+)")
@@ -35,12 +36,15 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, page, abs_src_path=str(ROOT / name)))
     for page, text in pages().items():
         files.append(File.generated(config, page, content=text))
-    for folder in _LISTED:
-        files.append(File.generated(config, f"{folder}/index.md", content=list_page(folder)))
     for file in [file for file in files if file.src_uri.endswith(".svg")]:
         text = Path(str(file.abs_src_path)).read_text("utf-8")
         files.append(File.generated(config, file.src_uri, content=picture(text, file.src_uri)))
     documents = [file for file in files if file.is_documentation_page()]
+    for folder in _LISTED:
+        texts = {file.src_uri: file.content_string for file in documents}
+        index = File.generated(config, f"{folder}/index.md", content=list_page(folder, texts))
+        files.append(index)
+        documents.append(index)
     sources = {Path(str(file.abs_src_path)) for file in documents if file.abs_src_path}
     for path in sorted(linked_code(sources)):
         content = code_page(path)
@@ -79,11 +83,14 @@ def targets(markdown: str, source: Path) -> dict[str, Path]:
     return {link: Path(os.path.normpath(source.parent / link)) for link in found}
 
 
-def list_page(folder: str) -> str:
-    """Return a page with links to the documents of a folder of docs/."""
-    paths = sorted((_DOCS / folder).glob("*.md"))
-    titles = [path.read_text("utf-8").partition("\n")[0].lstrip("# ") for path in paths]
-    lines = [f"- [{title}]({path.name})" for title, path in zip(titles, paths, strict=True)]
+def list_page(folder: str, texts: Mapping[str, str]) -> str:
+    """Return a page with links to the pages of a folder, from the texts of all pages by path."""
+    titles = {
+        name.removeprefix(f"{folder}/"): text.partition("# ")[2].splitlines()[0]
+        for name, text in sorted(texts.items())
+        if name.startswith(f"{folder}/")
+    }
+    lines = [f"- [{title}]({name})" for name, title in titles.items()]
     return "\n".join([f"# {folder.capitalize()}", "", *lines, ""])
 
 
@@ -132,7 +139,8 @@ def with_links(markdown: str, source: Path, name: str) -> str:
     def replaced(match: re.Match[str]) -> str:
         path = found[match[1]]
         if path.is_dir():
-            path /= "README.md" if (path / "README.md").exists() else "index.md"
+            names = (path / "README.md", path.with_suffix(".md"))
+            path = next((name for name in names if name.exists()), path / "index.md")
         if not path.is_relative_to(ROOT):
             return match[1]
         inside = str(path.relative_to(ROOT))

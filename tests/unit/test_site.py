@@ -155,8 +155,15 @@ def test_links_into_the_repository_lead_to_pages() -> None:
     )
     inner = hooks.with_links("[a](../files.md)", ROOT / "docs/guides/b.md", "guides/b.md")
     assert inner == "[a](../files.md)"
-    outside = hooks.with_links("[a](docs/x/y.md)", ROOT / "CONTRIBUTING.md", "contributing.md")
-    assert outside == "[a](x/y.md)"
+    outside = hooks.with_links(
+        "[a](docs/x/y.md) [b](docs/experiments/)", ROOT / "CONTRIBUTING.md", "contributing.md"
+    )
+    assert outside == "[a](x/y.md) [b](experiments.md)"
+
+
+def test_a_folder_has_a_list_of_its_pages() -> None:
+    texts = {"a/c.md": "# C d\n", "a/b.md": "---\nx: y\n---\n# B\n\n# E\n", "c.md": "# F\n"}
+    assert hooks.list_page("a", texts) == "# A\n\n- [B](b.md)\n- [C d](c.md)\n"
 
 
 @pytest.fixture(scope="module")
