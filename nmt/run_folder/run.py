@@ -274,7 +274,7 @@ class Run:
 
     def _file(self, *names: str) -> Path:
         path = self.folder.joinpath(*names)
-        if not (os.path.lexists(path) or is_forbidden(path)) and all(map(is_plain_name, names)):
+        if not (os.path.lexists(path) or is_forbidden(path)):
             raise _MissingFileError(f"{path}: no such file; {self.folder} is incomplete")
         return file_inside(self.folder, *names)
 

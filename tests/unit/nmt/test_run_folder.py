@@ -1,5 +1,6 @@
 """Files of a run folder: status of the run, and records of metrics."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_incomplete_last_record_is_ignored(tmp_path: Path) -> None:
         UserError, match=r"metrics\.jsonl: line 2 is not a JSON object with `update`"
     ):
         _ = Run(tmp_path).metrics
+
+
+def test_a_folder_of_another_user_is_not_an_incomplete_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Run(tmp_path).notes == []
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    [note, *_] = Run(tmp_path).notes
+    assert note == f"{tmp_path / 'config.yaml'}: cannot be read: permission denied"
 
 
 def test_folders_that_a_kill_has_left_are_no_evaluations(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2
 
 from nmt.base.errors import UserError
 from nmt.tokenizer import Tokenizer, nfc, tokenizer_files
@@ -72,6 +73,24 @@ def test_a_file_without_padding_is_rejected(tmp_path: Path) -> None:
     path = train_tokenizer(tmp_path / "t.model", made_up_sentences(100), 120, pad_id=-1)
     with pytest.raises(UserError, match=f"{path}: lacks a padding"):
         Tokenizer(path)
+
+
+def test_special_ids_must_differ(tmp_path: Path) -> None:
+    path = train_tokenizer(tmp_path / "t.model", made_up_sentences(100), 120)
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString(path.read_bytes())
+    model.trainer_spec.pad_piece = model.trainer_spec.eos_piece
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(UserError, match=f"{path}: lacks a padding"):
+        Tokenizer(path)
+
+
+def test_white_space_at_the_end_belongs_to_the_last_word(tmp_path: Path) -> None:
+    kept = {"remove_extra_whitespaces": False, "normalization_rule_name": "identity"}
+    path = train_tokenizer(tmp_path / "t.model", made_up_sentences(100), 120, **kept)
+    [words] = Tokenizer(path).word_indices(["ka lo   "])
+    assert words[0] == 0
+    assert set(words[-3:]) == {1}
 
 
 def test_file_names() -> None:

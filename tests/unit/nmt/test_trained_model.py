@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from nmt.base.errors import UserError
 from nmt.config import TiedEmbeddings
 from nmt.trained_model import (
     TrainedModel,
+    is_model,
     load_trained_model,
     read_weights,
     save_trained_model,
@@ -107,6 +109,15 @@ def edit(folder: Path, **changes: object) -> Path:
         (values[group] if group else values)[leaf] = value
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     return path
+
+
+def test_a_forbidden_folder_is_not_an_incomplete_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_model(folder)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(UserError, match=f"{folder}/config.yaml: cannot be read: permission denied"):
+        is_model(folder)
 
 
 def test_two_vocabularies_cannot_share_one_matrix(folder: Path) -> None:

@@ -2,11 +2,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from nmt.base.errors import UserError
 from nmt.base.files import write_json
-from nmt.data.corpus import ParallelCorpus, PreparedCorpus, shard_name, write_shard
+from nmt.data.corpus import (
+    ParallelCorpus,
+    PreparedCorpus,
+    more_reference_paths,
+    shard_name,
+    write_shard,
+)
 
 Pair = tuple[list[int], list[int]]
 
@@ -108,6 +115,29 @@ def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=r"leads out of its folder|not a plain file name"):
             read()
+
+
+def test_shards_with_other_columns_are_rejected(tmp_path: Path) -> None:
+    schema = pa.schema([("source", pa.list_(pa.int64())), ("target", pa.list_(pa.int32()))])
+    path = tmp_path / "train-00000.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([[[1]], [[2]]], schema=schema))
+    with pytest.raises(UserError, match=f"{path}: has other columns; prepare the corpus again"):
+        ParallelCorpus(tmp_path, "train")
+
+
+def test_sources_have_as_many_pairs_as_the_training_text(tmp_path: Path) -> None:
+    write_shard(tmp_path / "train-00000.arrow", [([1], [2])])
+    for more in ({}, {"sources": {"a": 1}}, {"sources": {"a": 1, "b": 0}}):
+        write_json(tmp_path / "manifest.json", {**MANIFEST, **more})
+        assert len(PreparedCorpus(tmp_path).train()) == 1
+    write_json(tmp_path / "manifest.json", {**MANIFEST, "sources": {"a": 1, "b": 1}})
+    with pytest.raises(UserError, match="sources have 2 pairs, but the training text has 1"):
+        PreparedCorpus(tmp_path).train()
+
+
+def test_a_missing_folder_has_no_further_references(tmp_path: Path) -> None:
+    assert more_reference_paths(tmp_path / "no" / "a.de") == []
 
 
 def test_missing_folders_and_splits_are_reported(tmp_path: Path) -> None:
