@@ -97,6 +97,14 @@ def test_code_names_documents_that_exist() -> None:
     assert [each for each in named if not (ROOT / each[1]).exists()] == []
 
 
+def test_documents_are_short() -> None:
+    words = {path: len(path.read_text(encoding="utf-8").split()) for path in DOCUMENTS}
+    folders = ("guides", "reference")
+    read_by_users = [path for path in DOCUMENTS if path.parent.name in folders]
+    assert sum(words[path] for path in [ROOT / "README.md", *read_by_users]) <= 20_000
+    assert sum(words.values()) <= 45_000
+
+
 # Programs that documents may name; what they get is not checked.
 PROGRAMS = {
     *("cat", "cd", "comet-score", "cp", "curl", "diff", "docker", "echo", "eval", "export", "git"),
@@ -192,6 +200,11 @@ def check_keys(words: list[str]) -> None:
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Plugins.instance()  # finds the plugins of Hydra once
     return make.fake_venv(tmp_path_factory.mktemp("fake"))
+
+
+def test_there_are_commands_to_check() -> None:
+    consoles = [block for document in USERS for block in blocks(document, "console")]
+    assert sum(len(list(command_lines(console))) for console in consoles) > 50
 
 
 @pytest.mark.parametrize("document", USERS, ids=name_of)
