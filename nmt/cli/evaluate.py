@@ -33,6 +33,9 @@ from nmt.evaluation.baseline import NO_BASELINE, Baseline, choose_baseline
 from nmt.evaluation.evaluate import Evaluation, TestSet
 from nmt.evaluation.systems import System, find_model, open_systems
 from nmt.run_folder import Run
+from nmt.translation.alignment import Aligner
+from nmt.translation.pipeline import Pipeline
+from nmt.translation.protection import Protection
 
 
 @checked_dataclass
@@ -53,6 +56,10 @@ class _Arguments(TranslatorArguments):
     """File with the sources of another test set, instead of test=."""
     reference: str = ""
     """File with the references of source; files of further ones add .1, .2, … to its name."""
+    protect: bool = False
+    """Keep tags, addresses and placeholders, as `nmt translate` does."""
+    checks: bool = False
+    """Compare each translation with its source, as `nmt translate` does; print what is wrong."""
     out: str = ""
     """Folder for source.txt, reference.txt, hypotheses.txt and scores.json; several models get a
     folder each in it (default: outputs/evaluations/<run>/<test set>)."""
@@ -194,10 +201,10 @@ def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Eval
     test_set = evaluate.with_leakage(test_set, system.corpus)
     model = open_model(system.model, arguments.device)
     translator = arguments.translator(model, system.model)
-    evaluation = evaluate.evaluate(translator, test_set, system.name)
+    protection = Protection(Aligner(model)) if arguments.protect else None
+    pipeline = Pipeline(translator, protection=protection, checks=arguments.checks)
+    evaluation = evaluate.evaluate(pipeline, test_set, system.name)
     if glossary := translator.glossary:
-        for pair in zip(test_set.sources, evaluation.hypotheses, strict=True):
-            glossary.count(glossary.outcomes(*pair))
         evaluation = replace(
             evaluation, glossary={"file": arguments.glossary, **asdict(glossary.counts)}
         )
@@ -217,7 +224,8 @@ def _compared(
     system, test_set = baseline.system, evaluations[0].test_set
     translated = {evaluation.system: evaluation.hypotheses for evaluation in evaluations}
     is_own_baseline = list(translated) == [system.name]
-    is_plain = not (arguments.decoding or arguments.engine_note or arguments.glossary)
+    changes = (arguments.decoding, arguments.engine_note, arguments.glossary, arguments.protect)
+    is_plain = not any(changes) and not arguments.checks
     if is_own_baseline and is_plain:
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     # A single model with other search settings is compared with itself with its own settings.

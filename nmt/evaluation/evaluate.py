@@ -8,13 +8,7 @@ from typing import Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError, one_line
-from nmt.base.files import (
-    atomic_folder,
-    check_aligned,
-    read_lines,
-    write_json,
-    write_lines,
-)
+from nmt.base.files import atomic_folder, check_aligned, read_lines, write_json, write_lines
 from nmt.base.progress import progress_bar
 from nmt.config import DEFAULT_TOKENIZER, DecodingConfig, EvaluationConfig, to_plain
 from nmt.data.corpus import PreparedCorpus, more_reference_paths
@@ -27,7 +21,8 @@ from nmt.metrics.phenomena import PhenomenaReport, read_annotations, score_pheno
 from nmt.metrics.scores import Scores, all_scores
 from nmt.run_folder import Run, StoredTexts
 from nmt.trained_model import TrainedModel, load_trained_model
-from nmt.translation.request import notes_on
+from nmt.translation.pipeline import Pipeline
+from nmt.translation.request import Request, Translation, notes_on
 from nmt.translation.translator import Translator
 
 logger = logging.getLogger(__name__)
@@ -67,6 +62,8 @@ class Evaluation:
         not_compared: why the comparison is missing; empty if none is missing.
         engine: description of the search engine; empty for torch.
         glossary: file and numbers of terms by outcome; empty without a glossary.
+        protected_spans: numbers of spans by outcome; empty without protection.
+        num_findings: number of lines with findings of the checks; None without checks.
     """
 
     test_set: TestSet
@@ -81,6 +78,8 @@ class Evaluation:
     not_compared: str = ""
     engine: str = ""
     glossary: dict[str, Any] = field(default_factory=dict)
+    protected_spans: dict[str, int] = field(default_factory=dict)
+    num_findings: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Convert to the layout of `scores.json`."""
@@ -89,7 +88,9 @@ class Evaluation:
             "test_set": asdict(self.identity),
             "decoding": self.decoding and to_plain(self.decoding),
             "engine": self.engine or None,
-            **({"glossary": self.glossary} if self.glossary else {}),
+            "glossary": self.glossary or None,
+            "protected_spans": self.protected_spans or None,
+            "lines_with_findings": self.num_findings,
             "leakage": self.test_set.leakage,
             "baseline": self.comparison and self.comparison.to_json(),
             **(asdict(self.phenomena) if self.phenomena else {}),
@@ -138,9 +139,15 @@ def with_evaluation(test_set: TestSet, config: EvaluationConfig) -> TestSet:
     return replace(test_set, tokenizer=config.tokenizer_of(test_set.direction[1]))
 
 
-def evaluate(translator: Translator, test_set: TestSet, system: str) -> Evaluation:
+def evaluate(pipeline: Pipeline, test_set: TestSet, system: str) -> Evaluation:
     """Translate a test set and score it; `system` is the name of the model."""
-    return scored(test_set, system, _translated(translator, test_set, system), translator.config)
+    found = _translated(pipeline, test_set, system)
+    evaluation = scored(test_set, system, [one.text for one in found], pipeline.translator.config)
+    return replace(
+        evaluation,
+        protected_spans=asdict(pipeline.protection.counts) if pipeline.protection else {},
+        num_findings=sum(bool(one.findings) for one in found) if pipeline.checks else None,
+    )
 
 
 def scored(
@@ -173,13 +180,17 @@ def scored(
     )
 
 
-def _translated(translator: Translator, test_set: TestSet, system: str) -> list[str]:
+def _translated(pipeline: Pipeline, test_set: TestSet, system: str) -> list[Translation]:
     title = f"{system}: translating {test_set.name}"
     with progress_bar(title, len(test_set.sources)) as advance:
-        found = translator.translate(test_set.sources, advance)
+        found = pipeline.translate(list(map(Request, test_set.sources)), advance)
     for note in notes_on(found):
         logger.warning(note)
-    return [best.text for best, *_ in found]
+    return [best for best, *_ in found]
+
+
+def _texts(pipeline: Pipeline, test_set: TestSet, system: str) -> list[str]:
+    return [one.text for one in _translated(pipeline, test_set, system)]
 
 
 def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) -> Evaluation:
@@ -222,20 +233,21 @@ def evaluate_run(
     The baseline is that of `find_baseline`. Its stored translations are compared. If it is the
     model that the run was trained from, it also translates test sets that it has not stored.
     """
-    translator, initial = Translator(model, decoding), None
+    pipeline, initial = Pipeline(Translator(model, decoding)), None
     baseline = find_baseline(run, corpus)
     if baseline and baseline.is_initial:
         try:
-            initial = Translator(load_trained_model(baseline.system.model, model.device), decoding)
+            initial_model = load_trained_model(baseline.system.model, model.device)
+            initial = Pipeline(Translator(initial_model, decoding))
             if any(test_set.corpus for test_set in test_sets):
-                valid = _translated(initial, corpus_test_set(corpus, "valid"), baseline.system.name)
+                valid = _texts(initial, corpus_test_set(corpus, "valid"), baseline.system.name)
                 baseline = replace(baseline, valid_hypotheses=tuple(valid))
         except UserError as error:
             logger.warning(one_line(f"the initial model is not evaluated: {error}"))
     evaluations = []
     for test_set in test_sets:
         logger.info("translating test set %s", test_set.name)
-        evaluation = evaluate(translator, test_set, run.full_name)
+        evaluation = evaluate(pipeline, test_set, run.full_name)
         evaluation = _compare_with_run(evaluation, baseline, initial)
         with atomic_folder(run.folder / layout.EVALUATION_FOLDER / test_set.name) as folder:
             write_evaluation(evaluation, folder)
@@ -244,15 +256,15 @@ def evaluate_run(
 
 
 def _compare_with_run(
-    evaluation: Evaluation, baseline: Baseline | None, translator: Translator | None
+    evaluation: Evaluation, baseline: Baseline | None, pipeline: Pipeline | None
 ) -> Evaluation:
-    """Compare with the stored translations of a baseline, or those of its `translator`."""
+    """Compare with the stored translations of a baseline, or those by its `pipeline`."""
     if baseline is None:
         return replace(evaluation, not_compared=NO_BASELINE)
     name, test_set = baseline.system.name, evaluation.test_set
     found = stored_hypotheses(baseline.system, test_set)
-    if found is None and translator is not None:
-        found = _translated(translator, test_set, name)
+    if found is None and pipeline is not None:
+        found = _texts(pipeline, test_set, name)
     if found is None:
         reason = f"{name} has no translations of this test set; `make evaluate` compares both"
         return replace(evaluation, not_compared=reason)

@@ -36,10 +36,11 @@ def findings(source: str, translation: str) -> list[str]:
         counts = source.count(bracket), translation.count(bracket)
         if counts[0] != counts[1]:
             found.append(f"{counts[1]} instead of {counts[0]} of {bracket}")
-    ends = [_end().search(without_spans(text)[0]) for text in (source, translation)]
+    bare = [without_spans(text)[0] for text in (source, translation)]
+    ends = [_end().search(text) for text in bare]
     kinds = [end and ("question" if end[0] in _QUESTION else "other") for end in ends]
     if kinds[0] != kinds[1]:
-        found.append(f"ends with {translation[-1:]!r}, the source with {source[-1:]!r}")
+        found.append(f"ends with {bare[1][-1:]!r}, the source with {bare[0][-1:]!r}")
     quotient = (len(translation) + 20) / (len(source) + 20)
     if not _QUOTIENTS[0] < quotient < _QUOTIENTS[1] or bool(source.strip()) != bool(translation):
         found.append(f"{len(translation):,} characters for {len(source):,}")

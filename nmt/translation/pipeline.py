@@ -8,7 +8,7 @@ from nmt.translation.alignment import Aligner
 from nmt.translation.checks import checked
 from nmt.translation.documents import Document
 from nmt.translation.icu import Message
-from nmt.translation.protection import Protection
+from nmt.translation.protection import Protection, SpanCounts
 from nmt.translation.request import Request, Translation
 from nmt.translation.spans import protected_spans
 from nmt.translation.translator import Translator
@@ -104,7 +104,7 @@ class Pipeline:
         sources = [request.source for request in requests]
         found = self._protected(requests, progress)
         if self.checks:
-            found = checked(requests, found, self._protected, self.translator.check)
+            found = checked(requests, found, self._again, self.translator.check)
         if self.confidence:
             found = [list(map(self.confidence, some)) for some in found]
         if self.utilities:
@@ -119,6 +119,12 @@ class Pipeline:
         if self.protection:
             return self.protection.translate(requests, self.translator, progress)
         return self.translator.translate(requests, progress)
+
+    def _again(self, requests: Sequence[Request]) -> list[list[Translation]]:
+        """Translate again; spans are not counted twice."""
+        if self.protection:
+            return self.protection.translate(requests, self.translator, counts=SpanCounts())
+        return self.translator.translate(requests)
 
     def _aligned(
         self, aligner: Aligner, sources: Sequence[str], found: Sequence[Sequence[Translation]]

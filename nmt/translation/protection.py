@@ -58,18 +58,29 @@ class Protection:
         requests: Sequence[Request],
         translator: Translator,
         progress: Callable[[int], None] | None = None,
+        counts: SpanCounts | None = None,
     ) -> list[list[Translation]]:
         """Translate texts; each translation has all spans of its text, and no others.
 
         There may be fewer than num_best translations where spans were lost. If no translation of a
         text keeps its spans, the translation is the text itself.
+
+        Args:
+            requests: the texts.
+            translator: translates them.
+            progress: called with the number of segments just completed.
+            counts: where spans are counted; None for `self.counts`.
         """
+        counts = counts or self.counts
         found = [[_untranslated(request.source)] for request in requests]
         attempts = [_attempts(request, translator) for request in requests]
         pending = list(range(len(requests)))
         while pending:
             tried = {i: one for i in pending if (one := next(attempts[i], None))}
-            self._count_untranslated([requests[i].source for i in pending if i not in tried])
+            for source in (requests[i].source for i in pending if i not in tried):
+                number = len(protected_spans(source))
+                counts.kept += 0 if has_words(source) else number
+                counts.untranslated += number if has_words(source) else 0
             translated = self._translated(list(tried.values()), translator, progress)
             pending, progress = [], None
             for (index, attempt), some in zip(tried.items(), translated, strict=True):
@@ -80,15 +91,9 @@ class Protection:
                     pending.append(index)
                     continue
                 found[index] = kept
-                self.counts.inserted += len(spans) if attempt.marks else 0
-                self.counts.kept += 0 if attempt.marks else len(spans)
+                counts.inserted += len(spans) if attempt.marks else 0
+                counts.kept += 0 if attempt.marks else len(spans)
         return found
-
-    def _count_untranslated(self, sources: Sequence[str]) -> None:
-        for source in sources:
-            number = len(protected_spans(source))
-            self.counts.kept += 0 if has_words(source) else number
-            self.counts.untranslated += number if has_words(source) else 0
 
     def _translated(
         self,

@@ -16,6 +16,7 @@ from nmt.base.files import read_json, read_lines, write_json, write_lines
 from nmt.base.log import console
 from nmt.cli import evaluate
 from nmt.trained_model import save_trained_model
+from nmt.translation.spans import essence
 from tests.support import (
     made_up_sentences,
     refused,
@@ -62,6 +63,23 @@ def test_the_last_run_is_compared_with_the_best_on_validation(outputs: Path, run
     assert max(map(len, printed.splitlines())) <= 110
     run("model=outputs/runs/my new one", "out=out")
     assert scores(Path("out")) == table
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_spans_are_protected_and_translations_checked(
+    run: Run, engine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_lines(Path("a.en"), ["Kalo <b>mine</b> {x} ra.", "Kalo 7 {n, plural, other {mine}}"])
+    write_lines(Path("a.de"), ["Kalo <b>mine</b> {x} ra.", "Kalo 7"])
+    files = ("source=a.en", "reference=a.de", "out=out")
+    run(NEW, *files, "protect=true", "checks=true", f"engine={engine}")
+    first, second = read_lines(Path("out/hypotheses.txt"))
+    assert essence(first) == essence("<b>mine</b> {x}")
+    assert "{n, plural, other {" in second
+    table = scores(Path("out"))
+    assert table["protected_spans"] == {"kept": 0, "inserted": 4, "untranslated": 0}
+    lines = {record.message.split(": ")[0] for record in caplog.records}
+    assert table["lines_with_findings"] == len(lines) > 0
 
 
 OF_ONE = ["source.txt", "reference.txt", "hypotheses.txt", "baseline.txt", "scores.json"]
