@@ -13,12 +13,17 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 
+from data_prep.ledger import LEDGER_FILE
+from data_prep.terminology import LEXICON_FILE
+from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.cli.application import CONFIG_FOLDER, VERSION_BASE, from_composed
 from nmt.cli.hydra_errors import hydra_utils
 from nmt.cli.main import COMMANDS, imported
 from nmt.config import Config
+from nmt.runs.sweep import RANKING_FILE
 from nmt.trained_model import TrainedModel, save_trained_model
+from nmt.training.checkpoint import MICRO_BATCH_SIZE_FILE, STATE_FILE
 from tests import make
 from tests.namespaces import ROOT
 
@@ -95,6 +100,16 @@ def test_code_names_documents_that_exist() -> None:
     ]
     assert len(named) > 3
     assert [each for each in named if not (ROOT / each[1]).exists()] == []
+
+
+def test_files_and_folders_are_described() -> None:
+    names = {
+        str(value) for key, value in vars(layout).items() if key.endswith(("_FILE", "_FOLDER"))
+    }
+    names |= {LEDGER_FILE, LEXICON_FILE, MICRO_BATCH_SIZE_FILE, RANKING_FILE, STATE_FILE}
+    text = (ROOT / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    assert len(names) > 20
+    assert {name for name in names if name not in text} == set()
 
 
 def test_documents_are_short() -> None:
