@@ -30,11 +30,8 @@ from tests.namespaces import ROOT
 OTHERS = ["outputs/README.md", "data_prep/phrasebook/README.md"]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *(ROOT / o for o in OTHERS)])
 # Documents with instructions for users.
-USERS = [
-    path
-    for path in DOCUMENTS
-    if path.name == "README.md" or path.parent.name in ("guides", "reference")
-]
+FOLDERS = (ROOT / "docs" / "guides", ROOT / "docs" / "reference")
+USERS = [path for path in DOCUMENTS if path.name == "README.md" or path.parent in FOLDERS]
 
 BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -114,9 +111,7 @@ def test_files_and_folders_are_described() -> None:
 
 def test_documents_are_short() -> None:
     words = {path: len(path.read_text(encoding="utf-8").split()) for path in DOCUMENTS}
-    folders = ("guides", "reference")
-    read_by_users = [path for path in DOCUMENTS if path.parent.name in folders]
-    assert sum(words[path] for path in [ROOT / "README.md", *read_by_users]) <= 20_000
+    assert sum(words[path] for path in USERS) <= 20_000
     assert sum(words.values()) <= 45_000
 
 
@@ -229,6 +224,14 @@ def test_commands_exist_and_take_their_keys(document: Path, venv: Path) -> None:
             check_line(line, venv)
         except Exception as error:
             raise AssertionError(f"{name_of(document)}: {line}") from error
+
+
+@pytest.mark.parametrize("document", USERS, ids=name_of)
+def test_commands_in_sentences_exist(document: Path) -> None:
+    named = re.findall(r"`(make|nmt)\s+([a-z][a-z0-9-]*)", without_blocks(document))
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    known = {*(("make", name) for name in targets), *(("nmt", name) for name in COMMANDS)}
+    assert {each for each in named if each not in known} == set()
 
 
 @pytest.mark.parametrize(
