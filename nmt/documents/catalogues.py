@@ -2,7 +2,8 @@
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lxml import etree
@@ -82,7 +83,7 @@ class Xliff(DocumentFile):
                 target.tail = source.tail
                 source.addnext(target)
             if translation is not unit:
-                _INLINE.write(filled, translation)
+                _INLINE.write(filled, _without_repeated_elements(translation))
             for child in list(target):
                 target.remove(child)
             target.text = filled.text
@@ -101,6 +102,24 @@ class Xliff(DocumentFile):
         return to_xml(self._tree)
 
 
+def _without_repeated_elements(unit: Unit) -> Unit:
+    """Leave each inline element only around its longest text: its id must not occur twice."""
+    longest: dict[Hashable, tuple[int, int]] = {}  # length of a run of pieces, and its first piece
+    current: dict[Hashable, tuple[int, int]] = {}
+    for index, piece in enumerate(unit):
+        before = {style: current.get(style, (0, index)) for style in piece.styles}
+        current = {s: (length + len(piece.text), first) for s, (length, first) in before.items()}
+        for style, run in current.items():
+            if run[0] > longest.get(style, (-1, 0))[0]:
+                longest[style] = run
+    kept: list[Piece] = []
+    inside: set[Hashable] = set()
+    for index, piece in enumerate(unit):
+        inside = {s for s in piece.styles if s in inside or longest[s][1] == index}
+        kept.append(replace(piece, styles=tuple(s for s in piece.styles if s in inside)))
+    return kept
+
+
 class Po(DocumentFile):
     """Messages of gettext."""
 
@@ -114,7 +133,7 @@ class Po(DocumentFile):
             for number, line in enumerate(text.split("\n"), start=1):
                 if '"' in line and not line.startswith("# ") and not _STRING.fullmatch(line):
                     raise ValueError(f"line {number}: a quote is missing")
-            self._file = polib.pofile(text)
+            self._text, self._file = text, polib.pofile(text)
         except (OSError, ValueError) as error:
             raise self.invalid(error) from None
         self._open = [
@@ -144,5 +163,17 @@ class Po(DocumentFile):
                 numbers = sorted(entry.msgstr_plural) or [0, 1]
                 entry.msgstr = ""
                 entry.msgstr_plural = {n: plural if n else singular for n in numbers}
-        # polib begins a file that has no comment with an empty one.
-        return str(self._file).removeprefix("#\n" if not self._file.header else "").encode()
+        return self._with_entries().encode()
+
+    def _with_entries(self) -> str:
+        """Return the file with the entries that were open; others stay as they are wrapped."""
+        lines = self._text.split("\n")
+        opened = set(map(id, self._open))
+        ends = [len(lines) + 1, *(entry.linenum for entry in reversed(self._file))]
+        for entry, end in zip(reversed(self._file), ends, strict=False):
+            if id(entry) in opened:
+                block = lines[entry.linenum - 1 : end - 1]
+                num_blank = len(block) - len("\n".join(block).rstrip("\n").split("\n"))
+                written = str(entry).rstrip("\n").split("\n")
+                lines[entry.linenum - 1 : end - 1] = [*written, *[""] * num_blank]
+        return "\n".join(lines)

@@ -123,5 +123,7 @@ def _elements(text: str) -> Iterator[tuple[str, str, str]]:
                     depth += {"begin": 1, "kept": 1, "end": -1}.get(inner, 0)
                 end += 1
             kind = "kept"
+        if kind == "text" and text.startswith("<!", offset):  # a comment that is not closed
+            kind, name = "void", "!--"
         yield kind, name, text[offset : places[end]]
         index = end

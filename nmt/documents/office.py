@@ -14,6 +14,7 @@ from nmt.documents.pieces import Unit, has_letters, text_of
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _MAX_PART = 1 << 28  # bytes of one XML file in an archive
+_MAX_CELL = 32_767  # characters of a cell that Excel reads; a longer translation is left out
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ class Archive(DocumentFile):
     def translated(self, units: Sequence[Unit]) -> bytes:
         """Return the file with translations of all its units."""
         for (paragraph, unit), translation in zip(self._paragraphs, units, strict=True):
-            if translation is not unit:
+            is_too_long = kind_of(self._path) == "xlsx" and len(text_of(translation)) > _MAX_CELL
+            if translation is not unit and not is_too_long:
                 self._kind.form.write(paragraph, translation)
         out = io.BytesIO()
         with zipfile.ZipFile(self._path) as archive, zipfile.ZipFile(out, "w") as written:

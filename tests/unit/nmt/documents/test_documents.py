@@ -315,6 +315,45 @@ def test_xliff_fills_what_is_missing(path: Path) -> None:
     assert "dog" in text  # the source
 
 
+def test_an_inline_element_of_xliff_occurs_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(XLIFF.replace('<g id="1">dog</g> sees', '<g id="1">big dog</g> sees'))
+    document = open_document(path, "en", "de")
+    unit = document.units[0]
+    words = [(0, 0), (1, 1), (3, 2), (2, 3), (4, 4)]  # "sees" stands between "big" and "dog"
+    text = document.translated([placed(unit, "E g sieht Hund K.", words)]).decode()
+    target = text.partition("<target")[2].partition("</target>")[0]
+    assert target.count("<g ") == 1
+    assert '<g id="1">Hund</g>' in target
+
+
+def test_entries_of_po_that_have_a_translation_stay_as_they_are_wrapped(tmp_path: Path) -> None:
+    path = tmp_path / "a.po"
+    kept = 'msgid ""\n"one "\n"two"\nmsgstr "' + "long " * 40 + '"\n'
+    path.write_text(
+        PO + "\n" + kept + '\nmsgid "A cat."\nmsgstr ""\n\n#~ msgid "old"\n#~ msgstr "alt"'
+    )
+    text = translated(path, str.upper).decode()
+    assert kept in text
+    assert text.endswith('msgstr "A CAT."\n\n#~ msgid "old"\n#~ msgstr "alt"')
+    assert text.startswith(PO.partition("#: a.c")[0])
+    assert '\n#: a.c:1\n#, c-format\nmsgid "A dog sees %d cats."\nmsgstr "A DOG SEES' in text
+
+
+def test_an_open_comment_of_html_stays(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<p>A <b>dog</b> <!-- kept </p>")
+    assert translated(path, str.upper).endswith(b"<!-- kept </p>")
+
+
+@pytest.mark.parametrize("path", ["xlsx"], indirect=True)
+def test_a_translation_that_is_too_long_for_a_cell_is_left_out(path: Path) -> None:
+    text = translated(path, lambda text: f"{text.upper()} " * (20_000 if "cats" in text else 1))
+    shared = parts(text)["xl/sharedStrings.xml"].decode()
+    assert "A DOG" in shared
+    assert "CATS" not in shared
+
+
 @pytest.mark.parametrize("path", ["json"], indirect=True)
 def test_json_keeps_keys_and_layout(path: Path) -> None:
     text = translated(path, str.upper).decode()
