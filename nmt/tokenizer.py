@@ -20,6 +20,9 @@ writes this name into the trained model."""
 
 _MARKS = regex.compile(r"\p{M}{32,}")
 
+_MIN_ITEMS = 100
+"""Number of texts from which it takes less time to convert them than to start threads."""
+
 WORD_BEGIN = "\u2581"
 """Character that sentencepiece puts in place of a space, and before the first word."""
 
@@ -99,7 +102,9 @@ class Tokenizer:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode each text as ids, without BOS and EOS; UserError if one is not valid Unicode."""
         try:
-            ids: list[list[int]] = self._processor.EncodeAsIds([_composed(text) for text in texts])
+            ids: list[list[int]] = self._processor.EncodeAsIds(
+                [_composed(text) for text in texts], num_threads=_num_threads(texts)
+            )
         except TypeError:
             for text in texts:
                 if any("\ud800" <= character <= "\udfff" for character in text):
@@ -111,8 +116,7 @@ class Tokenizer:
         """Decode each sequence of ids; padding, BOS and EOS are ignored."""
         special = {self.pad_id, self.bos_id, self.eos_id}
         kept = [[int(i) for i in ids if i not in special] for ids in sequences]
-        num_threads = 1 if len(kept) == 1 else -1  # starting threads takes a tenth of a millisecond
-        texts: list[str] = self._processor.DecodeIds(kept, num_threads=num_threads)
+        texts: list[str] = self._processor.DecodeIds(kept, num_threads=_num_threads(kept))
         return texts
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -140,6 +144,11 @@ class Tokenizer:
             indices = (bisect.bisect_left(ends, end) for _, end in pieces["offsets"])
             words.append([min(index, len(ends) - 1) for index in indices])
         return words
+
+
+def _num_threads(items: Sequence[object]) -> int:
+    """Return the number of threads for so many items; -1 means one per core."""
+    return 1 if len(items) < _MIN_ITEMS else -1
 
 
 def _composed(text: str) -> str:

@@ -33,6 +33,7 @@ from nmt.translation.translator import Translator
 
 _SHARE = 4
 """A request has at most 1 / _SHARE of a batch, so that a document leaves room for others."""
+_CHARACTERS_PER_TOKEN = 4
 _MAX_PIPELINES = 64
 """Largest number of pipelines that are kept, one for each glossary."""
 
@@ -164,15 +165,15 @@ class Worker:
         return sorted(found.values(), key=lambda one: -one.score)
 
     def _divided(self, requests: Sequence[Request], options: Options) -> list[_Job]:
-        sources = [request.source for request in requests]
         limit = self._config.batch_tokens // _SHARE
         jobs: list[_Job] = []
-        lengths = map(len, self.model.source_tokenizer.encode(sources))
-        for request, length in zip(requests, lengths, strict=True):
-            if not jobs or jobs[-1].tokens + length + 1 > limit:
+        for request in requests:
+            # An estimate: a tokenizer would take the time of the thread that serves all clients.
+            tokens = len(request.source) // _CHARACTERS_PER_TOKEN + 1
+            if not jobs or jobs[-1].tokens + tokens > limit:
                 jobs.append(_Job(options))
             jobs[-1].requests.append(request)
-            jobs[-1].tokens += length + 1
+            jobs[-1].tokens += tokens
         return jobs
 
     async def _wait(self, job: _Job, is_bounded: bool = True) -> Any:
