@@ -1,5 +1,6 @@
 """Base class of the engines, which search for translations."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +20,9 @@ BatchResults = Iterator[tuple[list[int], list[list[Hypothesis]]]]
 
 LENGTH_KEYS = ("max_length_ratio", "max_length_offset", "max_length", "min_length")
 """Keys of `decoding` that limit the length of a translation."""
+
+_MIN_SHARE = 8
+"""Number of requests above which they are divided among all workers."""
 
 MAX_ROWS = 16_384
 """Largest number of hypotheses decoded together: with 32,000 pieces their logits take 2 GB."""
@@ -102,12 +106,14 @@ class Engine(ABC):
     ) -> list[list[int]]:
         """Group the indices of requests, or these indices, with sources of similar length."""
 
+        chosen = range(len(requests)) if indices is None else indices
+        share = max(_MIN_SHARE, math.ceil(len(chosen) / self._num_workers))
+
         def size(length: int) -> int:
             config = self._config
             by_memory = min(config.batch_tokens // length, MAX_ROWS // config.beam_size)
-            return max(1, min(config.batch_size, by_memory))
+            return max(1, min(config.batch_size, by_memory, share))
 
-        chosen = range(len(requests)) if indices is None else indices
         lengths = [len(requests[index].source) + 1 for index in chosen]
         return [[chosen[index] for index in batch] for batch in length_batches(lengths, size)]
 

@@ -232,6 +232,13 @@ def test_batches_are_as_large_as_configured(trained_model: TrainedModel) -> None
     assert sizes == [[10, 10], [10, 4], [4, 2, 2, 2], [2, 2]]
 
 
+def test_few_requests_are_divided_among_the_workers(trained_model: TrainedModel) -> None:
+    engine = TorchEngine(trained_model, replace(DECODING, num_workers=2, batch_size=64))
+    sizes = [len(batch) for batch in engine._batches([SearchRequest(source=[5])] * 21)]
+    assert sizes == [11, 10]
+    assert len(engine._batches([SearchRequest(source=[5])] * 8)) == 1
+
+
 def test_workers_do_not_change_the_number_of_threads(trained_model: TrainedModel) -> None:
     before = torch.get_num_threads()
     translate(trained_model, made_up_sentences(9, seed=4), num_workers=2, batch_size=3)
