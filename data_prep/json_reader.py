@@ -20,15 +20,16 @@ from data_prep.text_files import (
     MAX_LINE_BYTES,
     SURROGATE,
     BadUnit,
-    first_units,
     iterate_units,
     open_bytes,
 )
 from nmt.base.errors import UserError
+from nmt.base.files import check_beginning
 from nmt.config import CorpusConfig
 
 _SAMPLE = 100
 _BLOCK = 1 << 20
+_MAX_FIRST_LINE = 1 << 20  # a longer one is a document
 _MAX_TOKEN = 32
 """An error this near to the end of what was read may be a token that is cut in two."""
 
@@ -50,9 +51,7 @@ class JsonReader(Reader):
     def __init__(self, path: Path, config: CorpusConfig, cache: FactsCache) -> None:
         super().__init__([path], cache)
         self._path, self._config = path, config
-        first = next((unit for unit in first_units(path) if str(unit).strip()), "")
-        # A document begins with a bracket, or its first line is not a whole object.
-        self.has_lines = isinstance(_decoded(str(first), 1), tuple) and str(first).strip()[0] == "{"
+        self.has_lines = self._has_lines()
         self._keys: list[str] = []
         problem = ""
         for found in islice(self._objects(), _SAMPLE):
@@ -74,6 +73,19 @@ class JsonReader(Reader):
     def identity(self) -> list[Any]:
         """Facts of the file, and the keys of the texts."""
         return [*super().identity(), *self._keys]
+
+    def _has_lines(self) -> bool:
+        """Return whether the first line is the object of a pair, not (part of) a document."""
+        with open_bytes(self._path) as stream:
+            raw = stream.read(_MAX_FIRST_LINE)
+        check_beginning(raw, str(self._path))
+        first = raw.decode("utf-8-sig", errors="replace").lstrip().partition("\n")[0]
+        found = _decoded(first, 1)
+        if isinstance(found, BadUnit) or not isinstance(found[1], dict):
+            return False
+        lists = [one for one in found[1].values() if isinstance(one, list)]
+        has_objects = any(isinstance(one, dict) for inner in lists for one in inner)
+        return not has_objects or bool(self._find_keys(found[1]))
 
     def _find_keys(self, value: Any) -> list[str]:
         """Return the keys of source, target and perhaps score in an object; [] if it lacks one."""

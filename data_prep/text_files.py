@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable, decode_line
+from nmt.base.files import check_beginning, check_readable, decode_line
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 ARCHIVES = (".zip", ".tgz", ".tar", ".7z", ".rar")
@@ -96,14 +96,14 @@ def iterate_units(path: Path) -> Iterator[str | BadUnit]:
     A line that is not valid UTF-8 is a bad unit.
 
     Raises:
-        UserError: the file is UTF-16 or damaged, or a line is longer than 16 MB.
+        UserError: the file is UTF-16, an archive or damaged, or a line is longer than 16 MB.
     """
     for number, raw in _iterate_raw(path):
+        if number == 1:
+            check_beginning(raw, str(path))
         try:
             yield raw.removesuffix(b"\n").decode()
         except UnicodeDecodeError:
-            if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                decode_line(raw, str(path), number)
             yield BadUnit(_NOT_UTF8, number, raw.decode(errors="replace"))
 
 

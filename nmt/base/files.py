@@ -53,10 +53,26 @@ def file_inside(folder: Path, *names: str) -> Path:
     return path
 
 
+_UTF16 = "UTF-16; convert the file first (iconv -f utf-16 -t utf-8)"
+_BEGINNINGS = {
+    b"\xff\xfe": _UTF16,
+    b"\xfe\xff": _UTF16,
+    b"PK\x03\x04": "an archive or a document of an office program; unpack it, or save it as text",
+}
+"""First bytes of files that are not UTF-8, and what these files are."""
+
+
+def check_beginning(raw: bytes, name: str) -> None:
+    """Raise UserError if a file begins like one that is not plain UTF-8."""
+    for beginning, kind in _BEGINNINGS.items():
+        if raw.startswith(beginning):
+            raise UserError(f"{name}: is {kind}")
+
+
 def decode_line(raw: bytes, name: str, number: int) -> str:
     """Decode a line of UTF-8, without its line feed. Errors give the file and the line number."""
-    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UserError(f"{name}: is UTF-16; convert the file first (iconv -f utf-16 -t utf-8)")
+    if number == 1:
+        check_beginning(raw, name)
     try:
         return raw.removesuffix(b"\n").decode("utf-8")
     except UnicodeDecodeError as error:

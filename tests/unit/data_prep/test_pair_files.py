@@ -155,12 +155,13 @@ OBJECTS = [
 
 
 @pytest.mark.parametrize("value", OBJECTS)
-@pytest.mark.parametrize("layout", ["lines", "list", "document"])
+@pytest.mark.parametrize("layout", ["lines", "list", "document", "line"])
 def test_json_has_many_layouts(read, value: dict, layout: str) -> None:
     text = {
         "lines": f"{json.dumps(value)}\n\n{json.dumps(value)}\n",
         "list": json.dumps([value, value]),
         "document": json.dumps({"version": "1", "data": [value, value]}, indent=2),
+        "line": json.dumps({"version": "1", "data": [value, value]}),
     }[layout]
     assert read("a.json", text)[0] == [("a", "b")] * 2
 
@@ -300,7 +301,7 @@ def test_a_line_without_end_takes_no_memory(
     for module in (text_files, json_reader):
         monkeypatch.setattr(module, "MAX_LINE_BYTES", 100_000)
     monkeypatch.setattr("data_prep.xml_reader.MAX_LINE_BYTES", 100_000)
-    text = "<tmx><tu>" if "tmx" in name else '[{"en": "' if ".json." in name else "a"
+    text = "<tmx><tu>" if "tmx" in name else '[{"en": "' if ".json" in name else "a"
     with pytest.raises(UserError, match="is longer than 0 MB"):
         read(name, gzip.compress(text.encode() + b"x" * 10_000_000))
 

@@ -42,6 +42,10 @@ def test_compressed_text_is_read_and_damage_is_noticed(ending: str, tmp_path: Pa
     ("raw", "message"),
     [
         ("é\n".encode("utf-16"), "is UTF-16; convert the file first"),
+        (
+            b"PK\x03\x04\n",
+            "is an archive or a document of an office program; unpack it, or save it",
+        ),
         (gzip.compress(b"a\n", mtime=0), "line 1, byte 2: 0x8b is not valid UTF-8; decompress or"),
         (b"a\n" + b"x" * 100, "line 2 is longer than 0 MB; a text file has one sentence per line"),
         (b"a\n\xff\n", "line 2, byte 1: 0xff is not valid UTF-8"),
