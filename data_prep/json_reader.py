@@ -23,8 +23,8 @@ from data_prep.text_files import (
     iterate_units,
     open_bytes,
 )
+from nmt.base.decoding import check_beginning
 from nmt.base.errors import UserError
-from nmt.base.files import check_beginning
 from nmt.config import CorpusConfig
 
 _SAMPLE = 100

@@ -13,8 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
+from nmt.base.decoding import check_beginning, decode_line
 from nmt.base.errors import UserError
-from nmt.base.files import check_beginning, check_readable, decode_line
+from nmt.base.files import check_readable
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 ARCHIVES = (".zip", ".tgz", ".tar", ".7z", ".rar")

@@ -95,9 +95,19 @@ class Tokenizer:
         self.unknown_id: int = self._processor.unk_id()
         self.bos_id: int = self._processor.bos_id()
         self.eos_id: int = self._processor.eos_id()
-        special = {self.pad_id, self.unknown_id, self.bos_id, self.eos_id}
-        if min(special) < 0 or len(special) < 4:
-            raise UserError(f"{path}: lacks a padding, unknown, BOS or EOS piece; train it again")
+        special = {
+            "pad": self.pad_id,
+            "unk": self.unknown_id,
+            "bos": self.bos_id,
+            "eos": self.eos_id,
+        }
+        if lacking := [kind for kind in special if special[kind] < 0]:
+            raise UserError(
+                f"{path}: lacks the special piece {', '.join(lacking)}; train the model again, with"
+                f" {' '.join(f'--{kind}_id=N' for kind in lacking)} and N from 0 on"
+            )
+        if len(set(special.values())) < len(special):
+            raise UserError(f"{path}: two special pieces have the same id; train the model again")
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode each text as ids, without BOS and EOS; UserError if one is not valid Unicode."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from nmt.base.decoding import decode_line
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable, decode_line
+from nmt.base.files import check_readable
 from nmt.base.log import print_line
 from nmt.translation.formats import LineReader
 from nmt.translation.pipeline import Pipeline

@@ -240,7 +240,7 @@ TOKENIZERS: dict[str, tuple[Change, str]] = {
     ),
     "pieces that are not UTF-8": (misspelled, "is not a sentencepiece model"),
     "fewer pieces": (tokenizer(120), "output_weight has shape"),
-    "no padding": (tokenizer(120, pad_id=-1), "lacks a padding"),
+    "no padding": (tokenizer(120, pad_id=-1), "lacks the special piece pad"),
 }
 
 

@@ -41,6 +41,8 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, lines: list[str]) -> None:
     assert path.read_bytes() == "".join(f"{x}\n" for x in lines).encode()
     path.write_bytes(path.read_bytes() + b"last")
     assert read_lines(path) == [*lines, "last"]
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_lines(path) == [*lines, "last"]  # a BOM is no part of the text
 
 
 def test_text_that_is_not_utf_8_is_reported_by_file_line_and_byte(tmp_path: Path) -> None:
