@@ -29,7 +29,7 @@ _TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}
 _TARGET = re.compile(r"^([a-z-]+):.*?## (.*?) *([A-Z_]+=.*)?$", re.M)
 _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
-PYTHON = """# Python
+PYTHON = """# Python API
 
 Import `nmt` in a script or a notebook; outside of the checkout, after `pip install -e CHECKOUT`.
 
