@@ -1,9 +1,10 @@
 """Data-parallel training: process group, collectives, and launching processes on one host.
 
-On several hosts, `torchrun` launches the processes. It sets RANK and the other variables of torch
-elastic.
+On several hosts, `torchrun` launches the processes, and sets RANK and other variables.
 """
 
+import atexit
+import gc
 import logging
 import multiprocessing
 import os
@@ -125,8 +126,7 @@ def with_num_threads(training: TrainingConfig, parallel_runs: int = 1) -> Traini
     `torchrun`, nothing is replaced.
 
     Threads that wait for a core slow all others down: on two cores, one of them busy, two threads
-    train at a third of the speed of one. Warn if fewer cores are idle than the configuration asks
-    for, which is all cores by default.
+    train at a third of the speed of one. Warn if fewer cores are idle than asked for, or than all.
     """
     if parallel_runs > 1:
         threads = threads_per_process(training.num_threads, parallel_runs)
@@ -287,6 +287,7 @@ def _begin(user_error: Event, launcher: int, work: Callable[..., object], *argum
     os.setpgid(0, 0)
     # A process that outlives a killed launcher would write to the files of the next run.
     signal_at_death_of_parent(signal.SIGKILL)
+    atexit.register(gc.freeze)  # see nmt/__main__.py
     if os.getppid() != launcher:
         raise RuntimeError("the launcher of this process has ended")
     try:

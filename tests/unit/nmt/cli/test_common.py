@@ -177,3 +177,19 @@ runpy.run_module("nmt", run_name="__main__")
 """
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"error: interrupted\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "started",
+    [
+        "import nmt.__main__",
+        "from nmt.training import distributed; distributed._begin(None, os.getppid(), print, 'x')",
+    ],
+)
+def test_the_shutdown_of_a_process_collects_no_garbage(started: str) -> None:
+    code = "import atexit, gc, os; atexit.register(lambda: print(gc.get_freeze_count() > 10_000));"
+    ended = subprocess.run(
+        [sys.executable, "-c", code + started], cwd=ROOT, capture_output=True, check=True
+    )
+    assert ended.stdout.endswith(b"True\n")
