@@ -41,11 +41,13 @@ _MAX_WORD = 40
 def _end() -> re.Pattern[str]:
     """Return the pattern of marks with closing quotes after them.
 
-    French has a space before the guillemet. The possessive quantifiers and the lookbehind keep the
-    time for a run of marks linear.
+    French has a space before the guillemet, and “ opens a quotation after marks such as 。 but may
+    close one after Latin marks. The possessive quantifiers and the lookbehind keep the time for a
+    run of marks linear.
     """
     marks = re.escape(f"{sentence_marks()}…‥")
-    closing = rf"[{re.escape(closing_marks())}]|</[^<>]*>|[\s\u202f](?=»)"
+    quotes = re.escape(closing_marks().replace("“", ""))
+    closing = rf"[{quotes}]|(?<=[{_LATIN_MARKS}])“|</[^<>]*>|[\s\u202f](?=»)"
     return re.compile(rf"(?<![{marks}])([{marks}]++)((?:{closing})*+)")
 
 
