@@ -56,7 +56,7 @@ def checked(
     """Return translations with their findings; the best one is tried again if it lost a number.
 
     The second try has to contain the numbers, in any spelling of the separators; it is taken if
-    less is wrong with it.
+    less is wrong with it, and if it is not just the source.
 
     Args:
         requests: what was asked for.
@@ -82,7 +82,8 @@ def checked(
     again = translate(list(wanted.values())) if wanted else []
     for index, (best, *_) in zip(wanted, again, strict=True):
         second = _with_findings(requests[index], best)
-        if len(second.findings) < len(results[index][0].findings):
+        is_better = len(second.findings) < len(results[index][0].findings)
+        if is_better and second.text != requests[index].source:
             results[index][0] = second
     return results
 

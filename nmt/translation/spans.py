@@ -29,9 +29,10 @@ _SPAN = re.compile(
     | \{\{ [^{}]+ \}\} | \{% [^{}]+ %\} | [$%\#]? \{ [^{}\s]+ \}
     | \{ \s* [\w.-]{1,99} \s* , [^{}]* \}
     | (?P<number> (?<![\w.,]) [-+−]? \d [\d.,]* (?: [\u00a0\u202f\ ] \d{3} (?!\d) ){0,4} )
-      [\u00a0\u202f\ ]? (?P<unit> % | ‰ | °[CF]? | [kMGT]i?[Bb] | [kMG]?bit/s | [kMG]?Hz | [kM]?Wh?
-      | m?V | mAh | [kmµμ]?g | [cdm]?l | km/h | m/s | mph | [kcdmµμn]?m[²³]? | ha | ft | lb | oz
-      | [mµμn]s | h | min | px | pt | dpi | dB | kcal | [hk]Pa ) (?![\w/])
+      [\u00a0\u202f\ ]? (?P<unit> % (?! [({@+\#-] | \.\d ) | ‰ | °[CF]? | [kMGT]i?[Bb]
+      | [kMG]?bit/s | [kMG]?Hz | [kM]?Wh? | m?V | mAh | [kmµμ]?g | [cdm]?l | km/h | m/s | mph
+      | [kcdmµμn]?m[²³]? | ha | ft | lb | oz | [mµμn]s | h | min | px | pt | dpi | dB | kcal
+      | [hk]Pa ) (?![\w/])
     | % (?: \(\w+\) )? (?: \d+\$ )? [-+0\#]* \d* (?: \.\d+ )? (?: ll? | hh? | z )?
       [diouxXeEfgGcsp@] (?!\w)
     | % [A-Z_][A-Z0-9_]+ %

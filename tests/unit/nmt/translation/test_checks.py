@@ -69,6 +69,7 @@ class Fake:
     [
         ("Es sind 1.200 Hunde.", True, "Es sind 1.200 Hunde."),
         ("Nein", True, "Es sind Hunde."),
+        ("There are 1,200 dogs.", True, "Es sind Hunde."),
         ("Es sind 1.200 Hunde.", False, "Es sind Hunde."),
     ],
 )

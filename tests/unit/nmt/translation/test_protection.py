@@ -84,6 +84,7 @@ def test_a_document_has_the_notes_on_its_sentences() -> None:
             "{0, number} %s %(p)d %2$s %-5.2f %@",
             ["{0, number}", "%s", "%(p)d", "%2$s", "%-5.2f", "%@"],
         ),
+        ("in 2024 %(n)s 5 %@ 7 %.1f 100%.", ["%(n)s", "%@", "%.1f", "100%"]),
         ("100 percent __Q__ %NAME% 50%ig %d", ["__Q__", "%NAME%", "%d"]),
         ("R&amp;D &#39; &#xA0; & this; 7&8", ["&amp;", "&#39;", "&#xA0;"]),
         ("5 km, 3.5 GB; 20\xa0°C 100% 1 234 m² 90s 5 in", ["5 km", "3.5 GB", "20\xa0°C", "100%"]),
