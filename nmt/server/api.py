@@ -1,9 +1,8 @@
 """The API of LibreTranslate, after its documentation."""
 
-import asyncio
-from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any, TypeVar
+from itertools import groupby
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -14,8 +13,6 @@ from nmt.server.inputs import DetectInput, TranslateInput
 from nmt.server.languages import ServedModel, detected
 from nmt.server.routes import add_routes
 from nmt.translation.request import Request as Text
-
-Result = TypeVar("Result")
 
 
 class Api:
@@ -37,9 +34,7 @@ class Api:
         given = await self._gate.read(request, TranslateInput)
         texts = [given.q] if isinstance(given.q, str) else given.q
         chosen = self._gate.choose(given, texts)
-        pairs = zip(texts, chosen, strict=True)
-        tasks = [self._translated(text, model, given) for text, (model, _) in pairs]
-        found = await unless_left(request, _gathered(tasks))
+        found = await unless_left(request, self._translated(texts, chosen, given))
         columns: dict[str, list[Any]] = {"translatedText": [best for best, *_ in found]}
         if given.source == "auto":
             columns["detectedLanguage"] = [
@@ -80,22 +75,20 @@ class Api:
             ],
         }
 
-    async def _translated(self, text: str, model: ServedModel, given: TranslateInput) -> list[str]:
-        """Return the best translation and the alternatives that are wanted."""
-        if given.format == "html":
-            data = text.encode()
-            found = await translated_document("text.html", data, model, len(data), given.options)
-            return [found.decode()]
+    async def _translated(
+        self, texts: list[str], chosen: list[tuple[ServedModel, float]], given: TranslateInput
+    ) -> list[list[str]]:
+        """Return the best translation of each text, and the alternatives that are wanted."""
+        found: list[list[str]] = []
         options = replace(given.options, has_alternatives=given.alternatives > 0)
-        [best] = await model.worker.translate([Text(text)], options)
-        return [one.text for one in best[: 1 + given.alternatives]]
-
-
-async def _gathered(tasks: list[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Await all results; the first error cancels the other tasks."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            started = [group.create_task(task) for task in tasks]
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [one.result() for one in started]
+        pairs = zip(texts, (model for model, _ in chosen), strict=True)
+        for model, some in groupby(pairs, key=lambda pair: pair[1]):
+            if given.format == "html":
+                for text, _ in some:
+                    data = text.encode()
+                    work = translated_document("text.html", data, model, len(data), given.options)
+                    found.append([(await work).decode()])
+            else:
+                results = await model.worker.translate([Text(one) for one, _ in some], options)
+                found += [[one.text for one in best] for best in results]
+        return [best[: 1 + given.alternatives] for best in found]

@@ -179,6 +179,8 @@ class Worker:
     async def _wait(self, job: _Job, is_bounded: bool = True) -> Any:
         """Add a job to the queue and wait for its result; a cancelled job is not begun."""
         with self._condition:
+            if len(self._jobs) >= self._max_waiting:  # of which some clients may have left
+                self._jobs = deque(one for one in self._jobs if not one.future.cancelled())
             if is_bounded and len(self._jobs) >= self._max_waiting:
                 message = f"{len(self._jobs)} requests wait for this model; try again later"
                 raise ApiError(503, message, math.ceil(self._seconds))

@@ -7,7 +7,7 @@ import random
 import threading
 import zipfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,19 +198,28 @@ def test_invalid_requests_are_refused(
 
 
 def test_a_full_queue_is_reported(served: Served, trained_model: TrainedModel) -> None:
-    may_go_on = threading.Event()
+    has_begun, may_go_on = threading.Event(), threading.Event()
 
     class Slow(Translator):
         def translate(self, requests: Any, progress: Any = None) -> Any:
+            has_begun.set()
             assert may_go_on.wait(30)
             return super().translate(requests, progress)
 
     client = served(translator=lambda _: Slow(trained_model), max_waiting=1)
-    answer = client.post("/translate", json={"q": ["a"] * 4, "target": "de"})
-    may_go_on.set()
-    assert answer.status_code == 503
-    assert answer.headers["retry-after"] == "1"
-    assert answer.json() == {"error": "1 requests wait for this model; try again later"}
+
+    def ask() -> Any:  # a list is one request
+        return client.post("/translate", json={"q": ["a", "b"], "target": "de"})
+
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(ask)]
+        assert has_begun.wait(30)
+        answers += [pool.submit(ask), pool.submit(ask)]
+        refused = next(as_completed(answers)).result()
+        may_go_on.set()
+        assert sorted(one.result().status_code for one in answers) == [200, 200, 503]
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json() == {"error": "1 requests wait for this model; try again later"}
 
 
 def test_an_unexpected_error_says_nothing_of_the_program(served: Served) -> None:

@@ -84,11 +84,13 @@ def test_a_full_queue_refuses_and_a_cancelled_request_is_not_begun(
         tasks[1].cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(worker.translate([Request("f")], SENTENCE)))
+        await asyncio.sleep(0)
         recorder.may_go_on.set()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(main())
-    assert recorder.batches == [["a"], ["c", "d", "e"]]
+    assert recorder.batches == [["a"], ["c", "d", "e", "f"]]
     worker.stop()
 
 
