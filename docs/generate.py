@@ -26,6 +26,12 @@ from nmt.server.app import make_app
 
 ROOT = Path(__file__).resolve().parents[1]
 _TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}
+_ONLY_PRESETS = {
+    "experiment": "Presets for all groups together.",
+    "cleaning": "Presets for the keys corpus.cleaning.*, the filters of training pairs.",
+    "sweep": "Grids and searches for `--multirun`.",
+    "cluster": "Where the runs of `--multirun` are executed.",
+}
 _TARGET = re.compile(r"^([a-z-]+):.*?## (.*?) *([A-Z_]+=.*)?$", re.M)
 _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
@@ -57,6 +63,7 @@ def pages() -> dict[str, str]:
     for name in {*kinds, *(name for name in presets if presets[name])}:
         page = group_page(name, kinds.get(name), presets.get(name, {}))
         made[f"reference/configuration/{name}.md"] = page
+    made["reference/configuration/index.md"] = configuration_page(kinds, presets)
     made["reference/python.md"] = PYTHON
     made["reference/http.md"] = http_page(make_app([], ServingLimits()).openapi())
     return made
@@ -77,6 +84,19 @@ def commands_page(makefile: str) -> str:
         given = f"`{variables}`" if variables else ""
         lines.append(f"| `make {name}` | {summary} | {given} |")
     return "\n".join([*lines, ""])
+
+
+def configuration_page(kinds: Mapping[str, Any], presets: Mapping[str, Any]) -> str:
+    """Return the list of the groups, from their dataclasses and presets by name."""
+    lines = ["# Configuration", "", "| group | content | presets |", "|---|---|---|"]
+    for name in [*_ONLY_PRESETS, *kinds]:
+        names = " ".join(f"`{preset}`" for preset in presets.get(name, ()))
+        lines.append(f"| [{name}]({name}.md) | {_content(name, kinds.get(name))} | {names} |")
+    return "\n".join([*lines, ""])
+
+
+def _content(name: str, kind: type[Any] | None) -> str:
+    return _prose(_ONLY_PRESETS[name] if kind is None else str(kind.__doc__).splitlines()[0])
 
 
 def command_page(
@@ -103,6 +123,7 @@ def command_page(
     if shown := [group for group in linked if not groups or group in groups]:
         links = ", ".join(f"[{group}](../configuration/{group}.md)" for group in shown)
         parts.append(f"The keys of these groups{' and those below' * bool(own)}: {links}.")
+        parts.append("[Configuration](../configuration/index.md) lists their presets.")
     return "\n\n".join([*parts, *own, ""])
 
 
@@ -149,9 +170,9 @@ def _parameter(name: str, value: Mapping[str, Any], is_required: bool) -> str:
 
 def group_page(name: str, kind: type[Any] | None, presets: Mapping[str, str]) -> str:
     """Return the page of a group: its keys, if `kind` is its dataclass, and its presets."""
-    parts = [f"# {name}"]
+    parts = [f"# {name}", _content(name, kind)]
     if kind is not None:
-        parts += [_prose(str(kind.__doc__)), *_entries(kind, f"{name}.")]
+        parts += _entries(kind, f"{name}.")
     if presets:
         given = f"`{name}=NAME`" if name != "tracking" else "`tracking=NAME` or `tracking=[A,B]`"
         parts += ["## Presets", f"Files of `conf/{name}/`, chosen with {given}."]

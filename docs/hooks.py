@@ -84,11 +84,14 @@ def targets(markdown: str, source: Path) -> dict[str, Path]:
 
 
 def list_page(folder: str, texts: Mapping[str, str]) -> str:
-    """Return a page with links to the pages of a folder, from the texts of all pages by path."""
+    """Return a page with links to the pages of a folder, from the texts of all pages by path.
+
+    Of a folder inside, only the page `index.md` is listed.
+    """
     titles = {
         name.removeprefix(f"{folder}/"): text.partition("# ")[2].splitlines()[0]
         for name, text in sorted(texts.items())
-        if name.startswith(f"{folder}/")
+        if fnmatch(name, f"{folder}/*") and (name.count("/") == 1 or name.endswith("/index.md"))
     }
     lines = [f"- [{title}]({name})" for name, title in titles.items()]
     return "\n".join([f"# {folder.capitalize()}", "", *lines, ""])

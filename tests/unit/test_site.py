@@ -77,6 +77,14 @@ def test_a_group_lists_its_keys_with_types_bounds_defaults_and_presets() -> None
     ]
 
 
+def test_the_list_of_groups_has_their_contents_and_presets() -> None:
+    page = generate.configuration_page({"g": Group}, {"g": {"a": "", "b": ""}, "sweep": {"c": ""}})
+    assert page.splitlines()[-2:] == [
+        "| [cluster](cluster.md) | Where the runs of `--multirun` are executed. |  |",
+        "| [g](g.md) | The things \\[of a kind\\]. | `a` `b` |",
+    ]
+
+
 def test_the_page_of_a_command_has_its_usage_and_links_to_the_groups() -> None:
     usage = "Do it.\n\nnmt do file=<x>\n\nSee docs/guides/do.md.\n"
     [title, summary, code, prose, keys, *rest] = generate.command_page(
@@ -162,8 +170,10 @@ def test_links_into_the_repository_lead_to_pages() -> None:
 
 
 def test_a_folder_has_a_list_of_its_pages() -> None:
-    texts = {"a/c.md": "# C d\n", "a/b.md": "---\nx: y\n---\n# B\n\n# E\n", "c.md": "# F\n"}
-    assert hooks.list_page("a", texts) == "# A\n\n- [B](b.md)\n- [C d](c.md)\n"
+    texts = {"a/x/y.md": "# Y\n", "a/x/index.md": "# X\n", "a/c.md": "# C d\n"}
+    texts |= {"a/b.md": "---\nx: y\n---\n# B\n\n# E\n", "c.md": "# F\n"}
+    links = "- [B](b.md)\n- [C d](c.md)\n- [X](x/index.md)\n"
+    assert hooks.list_page("a", texts) == f"# A\n\n{links}"
 
 
 @pytest.fixture(scope="module")
