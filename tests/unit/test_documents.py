@@ -110,9 +110,14 @@ def test_files_and_folders_are_described() -> None:
 
 
 def test_documents_are_short() -> None:
-    words = {path: len(path.read_text(encoding="utf-8").split()) for path in DOCUMENTS}
+    texts = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
+    words = {path: len(text.split()) for path, text in texts.items()}
     assert sum(words[path] for path in USERS) <= 20_000
     assert sum(words.values()) <= 45_000
+    assert texts[ROOT / "README.md"].count("\n") <= 90
+    lengths = {path.name: texts[path].count("\n") for path in USERS if path.parent == FOLDERS[0]}
+    assert lengths
+    assert {name: length for name, length in lengths.items() if length >= 120} == {}
 
 
 # Programs that documents may name; what they get is not checked.
