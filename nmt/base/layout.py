@@ -75,7 +75,7 @@ def result_folder(path: Path) -> Path | None:
     return None
 
 
-def check_no_way_out(run: Path) -> None:
+def check_links_stay_inside(run: Path) -> None:
     """Raise UserError if a run folder, which may be untrusted, has a pipe or a link out of it."""
     for path in (*run.glob("*"), *run.glob(f"{EVALUATION_FOLDER}/*")):
         fix = "remove it, or choose another run.name"

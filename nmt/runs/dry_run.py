@@ -26,7 +26,7 @@ def dry_run(config: Config) -> None:
     """
     if distributed.is_launched():
         distributed.check_launcher()
-    layout.check_no_way_out(config.run_folder)
+    layout.check_links_stay_inside(config.run_folder)
     set_up_logging()
     check_trackers(config.tracking)
     check_configuration(config)

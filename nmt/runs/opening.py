@@ -110,8 +110,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
             remedy = "these keys define the data, the model, the optimizer or the chosen checkpoint"
         lines = "".join(f"\n  {differences[key]}" for key in refused)
         raise UserError(
-            f"{config.run_folder} has another configuration:{lines}\n{remedy}; to train another"
-            " model, choose another run.name"
+            f"{config.run_folder} was started with a different configuration:{lines}\n{remedy};"
+            " to train another model, choose another run.name"
         )
     return config, list(differences.values())
 

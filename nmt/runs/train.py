@@ -51,7 +51,7 @@ def train(config: Config) -> float | None:
     is_main, is_launched = distributed.is_main_process(), distributed.is_launched()
     if is_launched:
         distributed.check_launcher()
-    layout.check_no_way_out(folder)
+    layout.check_links_stay_inside(folder)
     if not is_launched:
         # Before anything is written, so that a command that is refused leaves no run folder.
         set_up_logging()

@@ -1,4 +1,4 @@
-"""The trackers that a run has besides `metrics.jsonl`, none of which can stop a training."""
+"""Optional trackers; their errors never abort training."""
 
 import logging
 from collections.abc import Callable, Mapping

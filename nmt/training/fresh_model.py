@@ -106,6 +106,6 @@ def _check_initial_model(config: Config, corpus_folder: Path) -> None:
         if own.read_bytes() != given.path.read_bytes():
             joint = str(initial.config.joint_vocabulary).lower()
             raise UserError(
-                f"training.initial_model={name} has other subwords than the corpus; set"
+                f"training.initial_model={name} uses a different tokenizer than the corpus; set"
                 f" tokenizer.path={given.path.parent} tokenizer.joint={joint}"
             )

@@ -151,7 +151,7 @@ def test_another_value_is_refused_with_the_key_that_accepts_it(config: Config) -
     with pytest.raises(UserError) as caught:
         check_configuration(longer)
     assert str(caught.value).splitlines() == [
-        f"{config.run_folder} has another configuration:",
+        f"{config.run_folder} was started with a different configuration:",
         "  training.max_updates: the run has 10, you asked for 130",
         "to continue the run with the new values, add"
         " run.accept_changes=training.max_updates,training.patience; to train another model,"
