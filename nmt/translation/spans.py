@@ -100,11 +100,14 @@ def protected_spans(text: str) -> list[str]:
 
 def numbers_with_units(text: str) -> list[tuple[str, ...]]:
     """Return the spellings of each number with a unit."""
-    found = (match for match in _SPAN.finditer(text) if match["unit"])
     return [
-        tuple(f"{one}{blank}{match['unit']}" for one in spellings(match["number"]) for blank in b)
-        for match in found
-        for b in [("\u00a0", " ", "")]
+        tuple(
+            f"{number}{blank}{match['unit']}"
+            for number in spellings(match["number"])
+            for blank in ("\u00a0", " ", "")
+        )
+        for match in _SPAN.finditer(text)
+        if match["unit"]
     ]
 
 

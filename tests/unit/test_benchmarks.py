@@ -13,6 +13,7 @@ import torch
 from benchmarks import attention_complexity, attention_scale, gpu, gpu_decoding, gpu_training
 from benchmarks.figures import Figure
 from benchmarks.plain_transformer import plain_update
+from benchmarks.protection import Span, certain_links, in_place
 from benchmarks.setting import run_alone, trainer_of
 from benchmarks.size import count_code
 from nmt.base.errors import UserError
@@ -225,3 +226,32 @@ def test_docstrings_comments_and_imports_are_not_counted_as_code() -> None:
     text = '"""Module."""\n\nimport os\nfrom a import (\n    b,\n)\n\nX = 1  # one\n\n\ndef f(y):\n'
     text += '    """Docstring\n    of two lines."""\n    # a comment\n    return """two\nlines"""\n'
     assert count_code(text) == 4
+
+
+@pytest.mark.parametrize(
+    ("span", "text", "is_right"),
+    [
+        (Span(("{x}",), "ein", ("hund",)), "Ein {x} <b>Hund</b> rennt.", True),
+        (Span(("{x}",), "ein", ("hund",)), "Ein Hund {x} rennt.", False),
+        (Span(("{x}",), "ein", ("hund",)), "Eine Katze {x} rennt.", None),
+        (
+            Span(("<b>", "</b>"), "", ("hund",), frozenset({"rennt"})),
+            "<b>Ein Hund</b> rennt.",
+            True,
+        ),
+        (
+            Span(("<b>", "</b>"), "", ("hund",), frozenset({"rennt"})),
+            "Ein <b>Hund rennt</b>.",
+            False,
+        ),
+        (Span(("<b>", "</b>"), "", ("hund",), frozenset()), "<b></b>Ein Hund rennt.", False),
+    ],
+)
+def test_places_of_spans_are_judged(span: Span, text: str, is_right: bool | None) -> None:
+    assert in_place(span, text) is is_right
+
+
+def test_links_are_certain_if_both_directions_agree() -> None:
+    pairs = [("a dog runs", "ein Hund rennt"), ("a cat runs", "eine Katze rennt"), ("dog", "Hund")]
+    [first, _] = certain_links([*pairs, ("runs", "rennt"), ("cat", "Katze")] * 5, 2)
+    assert first == {0: "ein", 1: "hund", 2: "rennt"}
