@@ -113,7 +113,7 @@ def test_documents_are_short() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in DOCUMENTS}
     words = {path: len(text.split()) for path, text in texts.items()}
     assert sum(words[path] for path in USERS) <= 20_000
-    assert sum(words.values()) <= 45_000
+    assert sum(words[path] for path in DOCUMENTS if name_of(path) not in OTHERS) <= 45_000
     assert texts[ROOT / "README.md"].count("\n") <= 90
     lengths = {path.name: texts[path].count("\n") for path in USERS if path.parent == FOLDERS[0]}
     assert lengths
