@@ -4,6 +4,7 @@ A job may be run again: the file that it writes, if any, is complete or missing.
 """
 
 import multiprocessing
+import os
 import re
 import signal
 from collections import deque
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.ray_cluster import connect_to_ray
-from nmt.base.system import num_cores
+from nmt.base.system import num_cores, signal_at_death_of_parent
 from nmt.config import ExecutorName, PrepareConfig
 
 Job = TypeVar("Job")
@@ -158,7 +159,9 @@ def map_in_processes(
         return
     # A forked process would inherit locks that threads of torch and rich hold.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=_exit_at_interrupt)
+    pool = ProcessPoolExecutor(
+        num_processes, mp_context=context, initializer=_set_up, initargs=(os.getpid(),)
+    )
     futures: deque[Future[Result]] = deque()
     try:
         for job in jobs:
@@ -178,6 +181,10 @@ def map_in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _exit_at_interrupt() -> None:
+def _set_up(parent: int) -> None:
     # Ctrl-C reaches every process of the terminal; without this, each prints a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Processes would wait forever for the jobs of a command that was killed.
+    signal_at_death_of_parent(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,6 +15,7 @@ from data_prep.executors import map_in_arrays, map_in_processes, map_jobs
 from nmt.base.errors import UserError
 from nmt.config import ExecutorName, PrepareConfig
 from tests.jobs import double
+from tests.namespaces import ROOT
 from tests.unit.data_prep.conftest import Toy
 
 HERE = PrepareConfig(num_processes=1)
@@ -132,3 +136,19 @@ def test_processes_keep_the_order_and_name_errors() -> None:
         list(map_in_processes(double, [1, 13], 2))
     with pytest.raises(UserError, match="was killed, probably because it ran out of memory"):
         list(map_in_processes(double, [14], 2))
+
+
+@pytest.mark.slow
+def test_processes_end_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "from data_prep.executors import map_in_processes; from tests.jobs import write_process_id;"
+        f"list(map_in_processes(write_process_id, [{str(tmp_path)!r}] * 9, 2))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as process:
+        while len(list(tmp_path.iterdir())) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    for path in tmp_path.iterdir():
+        while Path("/proc", path.name).exists():
+            time.sleep(0.05)
