@@ -107,3 +107,14 @@ def test_nfc_is_that_of_unicode_and_linear() -> None:
         assert nfc(text) == unicodedata.normalize("NFC", text)
     long = "e" + "\u0300\u0316" * 100_000
     assert nfc(long) == "\u00e8" + "\u0316" * 100_000 + "\u0300" * 99_999
+
+
+def test_a_piece_that_is_not_utf_8_is_reported(tmp_path: Path) -> None:
+    path = train_tokenizer(tmp_path / "t.model", made_up_sentences(100), 120)
+    path.write_bytes(path.read_bytes().replace("hö".encode(), b"h\xff\xfe"))
+    with pytest.raises(UserError, match=f"{path}: is not a sentencepiece model"):
+        Tokenizer(path)
+
+
+def test_a_null_character_is_a_space(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode(["ka\0lo"]) == tokenizer.encode(["ka lo"])

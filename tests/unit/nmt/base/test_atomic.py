@@ -7,12 +7,20 @@ import resource
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from nmt.base import files
 from nmt.base.errors import DiskError, UserError
-from nmt.base.files import atomic_folder, atomic_path, write_json, write_lines, write_texts
+from nmt.base.files import (
+    append_text,
+    atomic_folder,
+    atomic_path,
+    write_json,
+    write_lines,
+    write_texts,
+)
 from tests.small_disk import in_a_process, needs_mounts, remount, small_disk, tree, used_bytes
 from tests.support import dead_process
 
@@ -178,3 +186,29 @@ def test_the_error_names_the_whole_folder_and_not_a_part_of_it(part: str, tmp_pa
     message = error_of(write)
     assert message.startswith(f"{tmp_path / ('corpus' if inside else 'elsewhere')}: ")
     assert f"about {2 if inside else 1},000 MB needed" in message
+
+
+def test_text_is_not_appended_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "link").symlink_to("precious")
+    with pytest.raises(DiskError, match="link: cannot be written"):
+        append_text(tmp_path / "link", "text")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_a_file_is_replaced_by_one_rename_and_a_link_by_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to("nothing")
+    write_folder(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_dir()
+    write_file(tmp_path / "file", "old")
+    monkeypatch.setattr(os, "replace", renamed := Mock(wraps=os.replace))
+    write_file(tmp_path / "file", "new")
+    assert renamed.call_count == 1
+
+
+def test_an_error_that_quotes_one_of_the_disk_stays_itself(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^x: No space left on device$") as raised:
+        write_file(tmp_path / "file", "new", UserError("x: No space left on device"))
+    assert not isinstance(raised.value, DiskError)

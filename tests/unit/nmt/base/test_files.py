@@ -9,11 +9,13 @@ from nmt.base.errors import UserError
 from nmt.base.files import (
     check_aligned,
     check_readable,
+    decode_line,
     file_inside,
     iterate_lines,
     read_json,
     read_lines,
     read_record,
+    remove,
     write_json,
     write_lines,
 )
@@ -124,3 +126,31 @@ def test_a_wrong_type_is_reported_by_file_key_and_fix(
     with pytest.raises(UserError, match=rf"{path}: {message}.*; prepare again") as error:
         read_record(path, Contents, "prepare again")
     assert str(error.value).isprintable()
+
+
+def test_a_forbidden_folder_is_not_an_incomplete_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=f"no: no such file; {tmp_path} is incomplete"):
+        file_inside(tmp_path, "no")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(UserError, match="no: cannot be read: permission denied"):
+        file_inside(tmp_path, "no")
+
+
+def test_only_the_first_line_tells_utf_16() -> None:
+    with pytest.raises(UserError, match="f: line 2, byte 1: 0xff is not valid UTF-8"):
+        decode_line(b"\xff\xfe\n", "f", 2)
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="only Linux has /proc")
+def test_a_file_that_fails_while_it_is_read_is_named() -> None:
+    with pytest.raises(UserError, match="/proc/self/mem: cannot be read: Input/output error"):
+        read_lines(Path("/proc/self/mem"))
+
+
+def test_a_link_is_removed_without_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    remove(tmp_path / "link")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nmt.base.errors import BusyError, UserError
+from nmt.base.errors import BusyError, DiskError, UserError
 from nmt.base.files import write_json
 from nmt.base.outputs import Outputs
 from tests.support import refused, tree
@@ -214,3 +214,43 @@ def test_an_output_is_locked_while_a_command_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError), Outputs.files([a, b]):
         raise UserError("an error releases the locks")
     assert write_file(a) == [a]
+
+
+def test_a_folder_that_became_a_file_and_a_link_to_a_folder_are_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write_folder(out)
+    shutil.rmtree(out / "deeper")
+    (out / "deeper").write_text("mine")
+    with refused("deeper: was not written by this command", tmp_path):
+        write_folder(out)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    with refused("link exists and is not a plain folder", tmp_path):
+        write_folder(tmp_path / "link")
+
+
+def test_a_file_is_no_folder_of_an_output(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DiskError, match=f"{tmp_path}/file/out: cannot be written"):
+        write_file(tmp_path / "file" / "out")
+
+
+def test_a_record_of_the_command_itself_is_kept(tmp_path: Path) -> None:
+    with Outputs.folder(tmp_path / "out", record="r") as outputs, outputs.written() as [folder]:
+        (folder / "r").write_text("own")
+    assert (tmp_path / "out" / "r").read_text() == "own"
+
+
+def test_all_files_are_on_the_disk_before_the_first_is_renamed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    for name in ("fsync", "replace"):
+        call = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *args, call=call, name=name: (events.append(name), call(*args))
+        )
+    with Outputs.files([tmp_path / "a", tmp_path / "b"]) as outputs:
+        outputs.write("a", "b")
+    assert events.index("replace") >= 2
+    assert events.count("replace") == 2
