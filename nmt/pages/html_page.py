@@ -5,6 +5,7 @@ maps only. All text is escaped, and control characters are replaced.
 """
 
 import io
+import logging
 import os
 import re
 import unicodedata
@@ -82,6 +83,8 @@ def draw_svg(draw: Callable[[Any], None], label: str, size: tuple[float, float])
     Returns:
         An `svg` element as wide as its container.
     """
+    # It warns if the user has no folder where it can keep its cache.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # Imported here because it takes a second, and only reports have charts.
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +9,7 @@ from jinja2 import UndefinedError
 
 from nmt.pages.html_page import COLOURS, draw_svg, format_number, render
 from tests.html_check import check_page
+from tests.namespaces import ROOT
 
 BODY = """{% extends "page.html.jinja" %}{% import "macros.html.jinja" as m %}
 {% block body %}CONTENT{% endblock %}"""
@@ -59,3 +63,17 @@ def test_chart_uses_colours_and_fonts_of_the_page(tmp_path: Path) -> None:
     assert "var(--source)" in svg
     for unwanted in ("#aa000", "font-family", "<style", "<metadata", "<image"):
         assert unwanted not in svg
+
+
+@pytest.mark.slow
+def test_charts_are_drawn_without_a_home() -> None:
+    code = "from nmt.pages.html_page import draw_svg; draw_svg(lambda axes: None, 'x', (1, 1))"
+    kept = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**kept, "HOME": "/dev/null", "XDG_CONFIG_HOME": "", "XDG_CACHE_HOME": ""},
+        capture_output=True,
+        check=True,
+    )
+    assert ended.stderr == b""
