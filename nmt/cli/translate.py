@@ -68,10 +68,11 @@ class _Arguments(TranslatorArguments):
     """Each line is a paragraph of several sentences, to be translated sentence by sentence; the
     source of a JSON line may contain several such lines."""
     protect: bool = False
-    """Keep tags, addresses and placeholders such as {name} as they are."""
+    """Keep tags, entities, addresses, paths, code in backquotes, placeholders such as {name} and
+    numbers with units as they are; of ICU plurals and selects, translate the texts."""
     checks: bool = False
-    """Compare each translation with its source: tags and placeholders, numbers, brackets, the mark
-    at the end, the length. A line that lost a number is translated again with it."""
+    """Compare each translation with its source: tags and placeholders, numbers, dates, brackets,
+    the mark at the end, the length. A line that lost a number is translated again with it."""
     mbr: Utility | None = None
     """Of the decoding.num_best translations, choose the one that by this measure is most similar to
     all of them (minimum Bayes risk), instead of the most probable one."""
