@@ -4,7 +4,8 @@
 
 A step is linear or bounded if the time for twice the length is about twice the time. The command
 exits with 1 if a step takes more than three times as long where it takes more than half a second.
-Without a model, the tokenizer is learned from a few words.
+Without a model, the tokenizer is learned from a few words. The result in benchmarks/results has
+the largest such ratio of each step and kind (0: below half a second), and the seconds per length.
 """
 
 import io
@@ -17,6 +18,7 @@ from typing import Any
 
 import sentencepiece
 
+from benchmarks.figures import Figure, figures_json, write_result
 from nmt.cli.application import application
 from nmt.cli.common import run_command
 from nmt.config import checked_dataclass, option
@@ -127,14 +129,18 @@ def main(arguments: Arguments) -> None:
             tokenizer = load_trained_model(Path(arguments.model)).source_tokenizer
         else:
             tokenizer = _small_tokenizer(Path(folder))
-        slow = []
+        figures = []
         for name, run in steps(tokenizer).items():
             for kind in KINDS:
                 ratio, times = largest_ratio(run, kind, arguments.characters)
-                print(f"{name:17}{kind:32}" + "".join(f"{seconds:8.2f}" for seconds in times))
-                if ratio > _MAX_RATIO:
-                    slow.append(f"{name}, {kind}: {ratio:.1f} times the time for twice the length")
-    print("\n".join(slow) or "all steps are linear or bounded")
+                line = "".join(f"{seconds:8.2f}" for seconds in times)
+                print(f"{name:17}{kind:32}{line}")
+                figures.append(
+                    Figure(f"{name}, {kind}", ratio, "times", at_most=_MAX_RATIO, note=line.strip())
+                )
+    slow = [figure for figure in figures if figure.status == "fail"]
+    print("\n".join(map(str, slow)) or "all steps are linear or bounded")
+    write_result("long-lines", {"figures": figures_json(figures)})
     sys.exit(1 if slow else 0)
 
 
