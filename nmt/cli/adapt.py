@@ -40,6 +40,9 @@ class _Arguments:
     general_test: str = ""
     """General test set: the common beginning of two files (default: the test set `test` of
     `general`, or its first one)."""
+    glossary: str = ""
+    """Terms, as for `translate`, whose forms in the text are found and stored with the model; test
+    sets are also translated with them."""
     out: str = ""
     """Folder for a copy of the adapted model (the run folder contains the model, too)."""
 
@@ -79,7 +82,8 @@ def main(composed: DictConfig) -> None:
     check_length_penalty(config.decoding, "decoding.length_penalty" in given)
     out = Outputs.folder(Path(arguments.out)) if arguments.out else nullcontext()
     with out as outputs:
-        adapt(config, general_test_set(config, arguments.general_test), outputs)
+        glossary = Path(arguments.glossary) if arguments.glossary else None
+        adapt(config, general_test_set(config, arguments.general_test), outputs, glossary)
 
 
 def _settings(arguments: _Arguments, given: set[str]) -> dict[str, Any]:

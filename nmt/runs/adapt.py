@@ -1,7 +1,7 @@
 """Adapt a model to text of the user: prepare, train, and evaluate with the original as baseline."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,15 @@ from nmt.metrics.significance import format_difference, format_p
 from nmt.run_folder import Run
 from nmt.runs.dry_run import dry_run
 from nmt.runs.train import train
-from nmt.trained_model import load_trained_model
+from nmt.trained_model import load_trained_model, model_folder
 from nmt.training import distributed
+from nmt.translation.alignment import Aligner
+from nmt.translation.glossary import open_glossary
+from nmt.translation.term_files import read_terms
+from nmt.translation.term_forms import aligned_forms, write_forms
+from nmt.translation.translator import Translator
+
+_PAIRS_AT_A_TIME = 4_096
 
 GENERAL = "general"
 """Key in `corpus.sources` of general text, which is mixed in so that the model forgets less."""
@@ -79,12 +86,20 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     return evaluate.with_evaluation(test_set, config.evaluation)
 
 
-def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> None:
+def adapt(
+    config: Config,
+    general: TestSet | None,
+    outputs: Outputs | None,
+    glossary: Path | None = None,
+) -> None:
     """Adapt the model `training.initial_model`, and compare the adapted model with the original.
 
     The test sets are those of the corpus and, if given, `general`. If `outputs` is given, the
-    adapted model is copied to it.
+    adapted model is copied to it. The forms of the terms of `glossary` are stored with the model.
     """
+    languages = config.corpus.source_language, config.corpus.target_language
+    if glossary is not None:
+        read_terms(glossary, *languages)  # an error leaves no run
     if config.run.dry_run:
         dry_run(config)
         return
@@ -100,6 +115,10 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
         found = evaluate.evaluate_run(model, config.decoding, corpus, run, missing)
         tables.print_scores(console, found)
         write_report(run, run.result, model, corpus)
+    if glossary is not None:
+        model = load_trained_model(run.model, distributed.local_device())
+        terms = open_glossary(glossary, [model], run.model)
+        write_forms(run.model, aligned_forms(terms, Aligner(model), training_pairs(corpus)))
     if outputs is not None:
         with outputs.written() as [folder]:
             shutil.copytree(run.model, folder, dirs_exist_ok=True)
@@ -109,6 +128,10 @@ def adapt(config: Config, general: TestSet | None, outputs: Outputs | None) -> N
     scores = Run(config.run_folder).evaluations
     for test in tests:
         for line in summary_lines(test.name, scores[test.name]):
+            print_line(line)
+    if glossary is not None:
+        folders = [Path(config.training.initial_model), run.model]
+        for line in term_lines(glossary, folders, tests):
             print_line(line)
     if general is None:
         print_line(
@@ -140,3 +163,25 @@ def summary_lines(test_set: str, scores: Mapping[str, Any]) -> Iterator[str]:
         change = f"{format_difference(found['difference'])}, p {p}, {found['verdict']}"
         title = f"{name} {METRIC_NAMES[key]}"
         yield f"{title}: {found['baseline']:.2f} before, {after:.2f} after, {change}"
+
+
+def training_pairs(corpus: PreparedCorpus) -> Iterator[tuple[str, str]]:
+    """Yield the training pairs as text."""
+    pairs, (source, target) = corpus.train(), corpus.tokenizers()
+    for first in range(0, len(pairs), _PAIRS_AT_A_TIME):
+        indices = range(first, min(len(pairs), first + _PAIRS_AT_A_TIME))
+        sources, targets = zip(*map(pairs.pair, indices), strict=True)
+        yield from zip(source.decode(sources), target.decode(targets), strict=True)
+
+
+def term_lines(glossary: Path, models: Sequence[Path], tests: Sequence[TestSet]) -> Iterator[str]:
+    """Describe what becomes of the terms of test sets with the original and the adapted model."""
+    for folder, when in zip(models, ("before", "after"), strict=True):
+        model = load_trained_model(folder, distributed.local_device())
+        for test in tests:
+            terms = open_glossary(glossary, [model], model_folder(folder))
+            sources = [source for source in test.sources if terms.found_in(source)]
+            found = Translator(model, glossary=terms).translate(sources)
+            for source, translations in zip(sources, found, strict=True):
+                terms.reported(source, translations)
+            yield f"{one_line(test.name)} {when}: {terms.counts}"

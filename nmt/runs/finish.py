@@ -30,12 +30,18 @@ from nmt.model.cost import training_flops
 from nmt.pages.html_page import relative_link
 from nmt.run_folder import Run
 from nmt.tracking.tracker import CompletedRun, Tracker
-from nmt.trained_model import TrainedModel, load_weights, save_trained_model
+from nmt.trained_model import (
+    TrainedModel,
+    load_weights,
+    model_folder,
+    save_trained_model,
+    word_forms,
+)
 from nmt.training.optimizer import step_flops
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationResult
 from nmt.translation.confidence import Confidence
-from nmt.translation.glossary import frequent_words
+from nmt.translation.glossary import MOST_WORDS, frequent_words
 
 logger = logging.getLogger(__name__)
 
@@ -142,6 +148,8 @@ def _save_model(
     model, facts = trainer.model, TypeAdapter(Facts).validate_python(scores)
     readme = model_card(model.config, count_parameters(model.network), facts)
     words = frequent_words(target_words(corpus))
+    if initial := config.training.initial_model:
+        words = list(dict.fromkeys([*words, *word_forms(model_folder(Path(initial)))]))[:MOST_WORDS]
     calibration = confidence.to_json() if confidence else None
     folder = config.run_folder / layout.MODEL_FOLDER
     save_trained_model(model, folder, scores, readme, words, calibration)

@@ -7,14 +7,16 @@ as the glossary writes it, or inflected as in the training text.
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import regex
 
+from nmt.base.files import file_inside, read_lines
 from nmt.base.languages import has_word_blanks
+from nmt.base.layout import FORMS_FILE
 from nmt.base.terms import WORD, lemma, with_terms
 from nmt.trained_model import TrainedModel, word_forms
 from nmt.translation.request import Request, TermOutcome, Translation
@@ -23,6 +25,10 @@ from nmt.translation.term_files import Term, read_terms
 _MOST_FORMS = 16  # of one term
 MOST_WORDS = 100_000
 """Number of word forms that a model folder has: the most frequent ones."""
+
+
+TermForms = Mapping[str, Sequence[str]]
+"""Forms of the targets of terms."""
 
 
 @dataclass
@@ -50,6 +56,7 @@ class Glossary:
         target: code of the target language.
         terms: the terms.
         words: word forms of the target language.
+        aligned: forms of the targets of terms, from text that the model was adapted to.
         is_annotated: whether terms are put into the source, for a model trained so, instead of
             being required of the search.
     """
@@ -59,6 +66,7 @@ class Glossary:
     terms: Sequence[Term]
     words: Collection[str] = ()
     is_annotated: bool = False
+    aligned: TermForms = field(default_factory=dict)
     counts: TermCounts = field(default_factory=TermCounts)
 
     def found_in(self, text: str) -> list[Term]:
@@ -133,6 +141,7 @@ class Glossary:
             return list(term.targets)
         forms: dict[str, None] = dict.fromkeys(term.targets)
         for target in term.targets:
+            forms.update(dict.fromkeys(self.aligned.get(target, ())))
             words = WORD.findall(target)
             if " ".join(words) == target:
                 known = [[w, *self._by_lemma.get(_key(w, self.target), ())] for w in words]
@@ -184,11 +193,19 @@ class Glossary:
 def open_glossary(path: Path, models: Sequence[TrainedModel], folder: Path) -> Glossary:
     """Read a glossary for a model or an ensemble.
 
-    `folder` is that of the first model, whose word forms the glossary may use.
+    `folder` is that of the first model, whose word forms and forms of terms the glossary may use.
     """
     languages = models[0].config.source_language, models[0].config.target_language
     is_annotated = all(model.config.terminology for model in models)
-    return Glossary(*languages, read_terms(path, *languages), word_forms(folder), is_annotated)
+    terms, words = read_terms(path, *languages), word_forms(folder)
+    return Glossary(*languages, terms, words, is_annotated, _read_forms(folder))
+
+
+def _read_forms(folder: Path) -> TermForms:
+    if not (folder / FORMS_FILE).exists():
+        return {}
+    lines = (line.split("\t") for line in read_lines(file_inside(folder, FORMS_FILE)))
+    return {term: forms for term, *forms in lines}
 
 
 def frequent_words(counts: Counter[str]) -> list[str]:

@@ -56,7 +56,8 @@ def test_a_model_is_adapted(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = [f"initial_model={MODEL}", "data=my.tsv", "general=old", "corpus.name=mine", *QUICK]
-    run(monkeypatch, *command, "out=adapted")
+    Path("terms.tsv").write_text("7\t0\n")
+    run(monkeypatch, *command, "out=adapted", "glossary=terms.tsv")
     found = Run(tmp_path / "outputs" / "runs" / "digits_v1_my")
     assert list(found.evaluations) == ["general_digits", "test"]
     general, own = (
@@ -69,6 +70,9 @@ def test_a_model_is_adapted(
     printed = capsys.readouterr().err
     for name, bleu in (("test", own["bleu"]), ("general_digits", general["bleu"])):
         assert f"\n{name} BLEU: {bleu['baseline']:.2f} before, " in printed
+    counts = re.findall(r"\ntest (before|after): terms: (\d+) as in the glossary", printed)
+    assert [when for when, _ in counts] == ["before", "after"]
+    assert (tmp_path / "adapted" / "forms.tsv").read_text() == ""  # too short for other forms
     page = (found.folder / "report.html").read_text(encoding="utf-8")
     assert "Translations of general_digits" in page
     assert "largest change from digits_v1" in page
