@@ -69,7 +69,7 @@ class TrainedModelConfig:
     """Maximum source length in training, in tokens including EOS; longer texts are translated in
     segments."""
     terminology: bool = False
-    """Whether terms of a glossary are put into sources, because the model was trained so."""
+    """Whether the model was trained with terms of glossaries in its sources."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Architecture, sizes and variants."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)

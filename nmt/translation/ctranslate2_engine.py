@@ -40,6 +40,8 @@ class CTranslate2Engine(Engine):
         UserError: CTranslate2 does not support the arithmetic on this machine or a search option.
     """
 
+    can_require = False
+
     def __init__(
         self, model: TrainedModel, config: DecodingConfig, folder: Path, compute_type: str
     ) -> None:

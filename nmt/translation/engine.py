@@ -34,7 +34,10 @@ class Engine(ABC):
     Attributes:
         longest_source: largest length of a source in tokens, EOS included.
         longest_target: largest length of a translation in tokens, EOS included.
+        can_require: whether phrases can be required of a translation.
     """
+
+    can_require = True
 
     def __init__(self, config: DecodingConfig, *models: TrainedModel) -> None:
         self._config = config

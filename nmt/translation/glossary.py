@@ -57,8 +57,7 @@ class Glossary:
         terms: the terms.
         words: word forms of the target language.
         aligned: forms of the targets of terms, from text that the model was adapted to.
-        is_annotated: whether terms are put into the source, for a model trained so, instead of
-            being required of the search.
+        is_annotated: whether terms are put into the source, too, for a model trained so.
     """
 
     source: str
@@ -152,7 +151,7 @@ class Glossary:
         return _with_capitals(forms)
 
     def applied(self, request: Request) -> Request:
-        """Return a request that also requires the terms of its source, or has them annotated."""
+        """Return a request that also requires the terms of its source, and may annotate them."""
         found = list(self.occurrences(request.source))
         terms = [self.forms(term) for term in dict.fromkeys(term for _, _, term in found)]
         text = ""

@@ -24,7 +24,7 @@ class Request:
         columns: the columns of the tab-separated line that it comes from.
         terms: for each term, the forms of which one must occur; it comes from a glossary.
         annotated: the source with the translations of its terms, for a model trained with such
-            sources; it is used instead of `source` and `terms` if the model can read it at once.
+            sources; engines that cannot require terms read it if it is one segment.
     """
 
     source: str

@@ -121,10 +121,10 @@ class Translator:
         return self._with_warning(given, translations)
 
     def _with_source(self, request: Request) -> Request:
-        """Choose between an annotated source and required terms."""
-        if request.annotated and self._segmenter.fits(request.annotated):
-            return replace(request, terms=())
-        return replace(request, annotated="")
+        """Choose between required terms and, if the engine has none, an annotated source."""
+        if self._engine.can_require or not self._segmenter.fits(request.annotated):
+            return replace(request, annotated="")
+        return replace(request, terms=())
 
     def _is_copied(self, request: Request) -> bool:
         config = self.config

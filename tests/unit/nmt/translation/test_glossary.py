@@ -8,6 +8,7 @@ from nmt.base.errors import UserError
 from nmt.translation.glossary import Glossary, frequent_words
 from nmt.translation.request import Request, TermOutcome, Translation
 from nmt.translation.term_files import Term, read_terms
+from nmt.translation.torch_engine import TorchEngine
 from nmt.translation.translator import Translator
 from tests.support import tiny_trained_model
 
@@ -129,7 +130,9 @@ def test_a_source_that_is_too_long_with_its_terms_has_required_terms(
 ) -> None:
     model = tiny_trained_model(tokenizer_path, max_source_length=40, max_length=60)
     glossary = Glossary("en", "de", [Term("kalo", ("mi ra",))], is_annotated=True)
-    translator = Translator(model, glossary=glossary)
+    engine = TorchEngine(model, model.config.decoding)
+    engine.can_require = False
+    translator = Translator(model, engine=engine, glossary=glossary)
     short, long = "Kalo.", "Kalo" + " ra" * 20
     [[found], [other]] = translator.translate([short, long])
     annotated = glossary.applied(Request(short)).annotated
