@@ -7,6 +7,7 @@ Tibetan is added: it marks the ends of syllables, but not those of words.
 """
 
 import re
+import unicodedata
 from functools import cache
 
 # `langcodes` and `regex` are imported where they are used: they take a tenth of a second, and most
@@ -73,6 +74,12 @@ def num_words(text: str) -> int:
 def is_unspaced(text: str) -> bool:
     """Return whether a normalised text has at least two words for each part between blanks."""
     return num_words(text) >= 2 * (text.count(" ") + 1)
+
+
+def continues_word(text: str) -> bool:
+    """Return whether a text begins with a letter or mark of a script with blanks between words."""
+    is_letter = re.match(rf"[^\W\d_{unspaced_characters()}]", text) is not None
+    return is_letter or unicodedata.category(text[0])[0] == "M"
 
 
 @cache

@@ -42,7 +42,7 @@ def apply_requests(next_tokens: NextTokens) -> None:
         if length < len(request.prefix):
             forced.append((row, request.prefix[length]))
             continue
-        if request.required and missing(ids, request.required):
+        if request.required and missing(ids, request):
             forbidden.append((row, next_tokens.eos_id))
         for *before, last in request.banned:
             if ids[len(ids) - len(before) :] == before:

@@ -1,6 +1,6 @@
 """Input of a search: special ids of the vocabulary and the request for each sentence."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 Ids = Sequence[int]
@@ -25,6 +25,8 @@ class Request:
     prefix: Ids = ()  # first tokens of the translation
     required: Sequence[Required] = ()  # one sequence of each must occur in the translation
     banned: Sequence[Ids] = ()  # token sequences that must not be completed after the prefix
+    # Tokens that continue a word: before one of them, a required sequence does not count.
+    continuing: Collection[int] = frozenset()
     # Set by the engine:
     max_length: int = 0  # longest translation in tokens, EOS included
     source: Ids = ()  # tokens of the source, on which random numbers depend

@@ -5,7 +5,7 @@ each group gets a share of the beam. So some hypotheses continue the required se
 wait for the position where a sequence fits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -13,18 +13,26 @@ import torch.nn.functional as F
 
 from nmt.search.candidates import select_beam
 from nmt.search.live import Candidates, NextTokens
-from nmt.search.request import Ids, Required, longest
+from nmt.search.request import Ids, Request, Required, longest
 
 
-def missing(ids: Ids, required: Sequence[Required]) -> list[Required]:
+def missing(ids: Ids, request: Request) -> list[Required]:
     """Return the requirements of which no sequence occurs in `ids`."""
-    return [forms for forms in required if not any(occurs(form, ids) for form in forms)]
+    return [
+        forms
+        for forms in request.required
+        if not any(occurs(form, ids, request.continuing) for form in forms)
+    ]
 
 
-def occurs(sequence: Ids, ids: Ids) -> bool:
-    """Return whether a sequence occurs in `ids`."""
+def occurs(sequence: Ids, ids: Ids, continuing: Collection[int] = frozenset()) -> bool:
+    """Return whether a sequence occurs in `ids` at the end of `ids` or of a word."""
     wanted, size = list(sequence), len(sequence)
-    return any(list(ids[start : start + size]) == wanted for start in range(len(ids) - size + 1))
+    return any(
+        list(ids[start : start + size]) == wanted
+        and not any(token in continuing for token in ids[start + size : start + size + 1])
+        for start in range(len(ids) - size + 1)
+    )
 
 
 def _num_begun(sequence: Ids, ids: Ids) -> int:
@@ -33,13 +41,13 @@ def _num_begun(sequence: Ids, ids: Ids) -> int:
     return next((n for n in sizes if list(ids[len(ids) - n :]) == list(sequence[:n])), 0)
 
 
-def num_met(ids: Ids, required: Sequence[Required]) -> int:
+def num_met(ids: Ids, request: Request) -> int:
     """Count required tokens in `ids`: of what occurs, and of the longest start of another.
 
     A requirement counts as many tokens as its longest sequence.
     """
-    lacking = missing(ids, required)
-    complete = sum(map(longest, required)) - sum(map(longest, lacking))
+    lacking = missing(ids, request)
+    complete = sum(map(longest, request.required)) - sum(map(longest, lacking))
     begun = (
         _num_begun(form, ids) * longest(forms) // len(form) for forms in lacking for form in forms
     )
@@ -109,14 +117,14 @@ def _pool(
     These are the candidates of beam search and, for each row, its best token, and the first and the
     next token of each missing sequence.
     """
-    required = next_tokens.requests[sentence].required
+    request = next_tokens.requests[sentence]
     exists = candidates.log_probs[sentence].isfinite()
     chosen = (candidates.rows[sentence][exists], candidates.tokens[sentence][exists])
     pairs = set(zip(*(values.tolist() for values in chosen), strict=True))
     best_tokens = next_tokens.log_probs[list(ids_by_row)].argmax(dim=1).tolist()
     pairs.update(zip(ids_by_row, best_tokens, strict=True))
     for row, ids in ids_by_row.items():
-        for forms in missing(ids, required):
+        for forms in missing(ids, request):
             pairs.update((row, form[0]) for form in forms)
             pairs.update((row, form[_num_begun(form, ids)]) for form in forms)
     rows, tokens = map(list, zip(*sorted(pairs), strict=True))
@@ -127,7 +135,7 @@ def _pool(
     for log_prob, row, token, token_log_prob in zip(*values, strict=True):
         if log_prob > -torch.inf:
             ids = ids_by_row[row] + [token] * (token != next_tokens.eos_id)
-            pool.append(_Candidate(log_prob, row, token, token_log_prob, num_met(ids, required)))
+            pool.append(_Candidate(log_prob, row, token, token_log_prob, num_met(ids, request)))
     return sorted(pool, key=lambda one: -one.log_prob)
 
 

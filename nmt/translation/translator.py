@@ -4,11 +4,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 
 from nmt.base.errors import UserError
-from nmt.base.languages import has_sentence_blanks
+from nmt.base.languages import continues_word, has_sentence_blanks
 from nmt.config import DecodingConfig
 from nmt.search import request as search
 from nmt.search.hypothesis import Hypothesis
@@ -180,7 +180,7 @@ class Translator:
                     f'required phrase "{phrase}" contains a banned phrase; remove one of them'
                 )
         alternatives = [[ids] for ids in required if ids]
-        encoded = search.Request(prefix, alternatives, banned)
+        encoded = search.Request(prefix, alternatives, banned, self._continuing)
         self._engine.check(encoded)
         for forms in request.terms:
             # A term that the vocabulary cannot write, or for which there is no space, is missed.
@@ -191,6 +191,11 @@ class Translator:
             if more.required[-1] and more.num_tokens < self._engine.longest_target // 2:
                 encoded = more
         return encoded
+
+    @cached_property
+    def _continuing(self) -> frozenset[int]:
+        pieces = enumerate(self._target.all_pieces())
+        return frozenset(id_ for id_, piece in pieces if continues_word(piece))
 
     def _notes(
         self, request: Request, wanted: search.Request, parts: Sequence[list[Translation]]
@@ -204,8 +209,8 @@ class Translator:
                 + (", without its prefix, required phrases and terms" if is_ignored else ""),
             )
         # Terms follow the required phrases; the glossary reports theirs.
-        required = wanted.required[: len(set(request.required))]
-        if parts and (lacking := missing(parts[0][0].hypotheses[0].ids, required)):
+        asked = replace(wanted, required=wanted.required[: len(set(request.required))])
+        if parts and (lacking := missing(parts[0][0].hypotheses[0].ids, asked)):
             phrases = ", ".join(self._target.decode([forms[0] for forms in lacking]))
             return (f"required phrases not in the translation: {phrases}",)
         return ()

@@ -3,6 +3,7 @@
 import pytest
 
 from nmt.base.languages import (
+    continues_word,
     has_sentence_blanks,
     has_word_blanks,
     num_words,
@@ -27,6 +28,21 @@ from nmt.base.languages import (
 )
 def test_script_of_a_language(code: str, script: str) -> None:
     assert script_of(code) == script
+
+
+@pytest.mark.parametrize(
+    ("text", "is_continued"),
+    [
+        ("und", True),
+        ("▁und", False),
+        ("-und", False),
+        ("7", False),
+        ("\u093f", True),
+        ("猫", False),
+    ],
+)
+def test_pieces_that_continue_a_word(text: str, is_continued: bool) -> None:
+    assert continues_word(text) is is_continued
 
 
 def test_languages_without_blanks_between_words() -> None:

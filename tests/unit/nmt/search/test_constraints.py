@@ -80,10 +80,24 @@ def test_improbable_required_sequences_occur_in_any_batch(beam_size: int) -> Non
     ]
     found = search(table, options, *requests)
     for number, (request, [best]) in enumerate(zip(requests, found, strict=True)):
-        assert not missing(best.ids, request.required)
+        assert not missing(best.ids, request)
         assert best.ids[: len(request.prefix)] == list(request.prefix)
         [[alone]] = search(table, options, request, sentences=[number])
         assert alone == best
+
+
+def test_a_required_sequence_ends_where_a_word_ends() -> None:
+    request = Request(required=[[[5, 6], [5, 8]]], continuing={8, 9})
+    assert [bool(missing(ids, request)) for ids in ([5, 6], [5, 6, 9], [5, 6, 7], [5, 8])] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    # Token 9 follows 5 6 with certainty.
+    table = Table(1, fixed={(5, 6): [1e-4] * 9 + [1 - 9e-4]}, vocabulary_size=10)
+    [[best]] = search(table, config(beam_size=4), replace(request, max_length=12))
+    assert not missing(best.ids, request)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +114,7 @@ def test_improbable_required_sequences_occur_in_any_batch(beam_size: int) -> Non
     ],
 )
 def test_required_tokens_are_counted(ids: list[int], sequences: list[list[int]], met: int) -> None:
-    assert num_met(ids, [[sequence] for sequence in sequences]) == met
+    assert num_met(ids, Request(required=[[sequence] for sequence in sequences])) == met
 
 
 @pytest.mark.parametrize(

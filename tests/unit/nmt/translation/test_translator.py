@@ -347,6 +347,7 @@ class _RecordingEngine:
     """Engine that records its sources and finds the empty translation."""
 
     longest_target = 64
+    can_require = True
 
     def __init__(self, longest_source: int) -> None:
         self.longest_source = longest_source
