@@ -135,8 +135,8 @@ def adapt(
             print_line(line)
     if general is None:
         print_line(
-            "no general test set: general_test=news (for make: GENERAL=news) would read one from"
-            " news.en and news.de"
+            "no general test set: general_test=news (for make: ARGS=general_test=news) would read"
+            " one from news.en and news.de"
         )
 
 
@@ -182,6 +182,6 @@ def term_lines(glossary: Path, models: Sequence[Path], tests: Sequence[TestSet])
             terms = open_glossary(glossary, [model], model_folder(folder))
             sources = [source for source in test.sources if terms.found_in(source)]
             found = Translator(model, glossary=terms).translate(sources)
-            for source, translations in zip(sources, found, strict=True):
-                terms.reported(source, translations)
+            for source, (best, *_) in zip(sources, found, strict=True):
+                terms.count(terms.outcomes(source, best.text))
             yield f"{one_line(test.name)} {when}: {terms.counts}"

@@ -13,18 +13,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.base.errors import UserError
 from nmt.server.errors import ApiError
-from nmt.trained_model import TrainedModel, word_forms
+from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner
 from nmt.translation.choices import next_beginnings
 from nmt.translation.confidence import confidence_of
-from nmt.translation.glossary import Glossary
+from nmt.translation.glossary import Glossary, TermCounts, glossary_of
 from nmt.translation.pipeline import Pipeline, Progress
 from nmt.translation.protection import Protection
 from nmt.translation.request import Request, Translation
@@ -92,7 +92,7 @@ class Worker:
         max_waiting: int,
     ) -> None:
         self.model = model
-        self._words = word_forms(folder)
+        self._no_terms = glossary_of((), [model], folder)
         self._confidence = confidence_of(folder, model)
         self._translator = cache(make_translator)
         # A glossary is that of the requests that have it: it is in their pipeline alone.
@@ -266,7 +266,8 @@ class Worker:
         """Return the terms of a request, and those of the server that it does not replace."""
         config = self.model.config
         languages = (config.source_language, config.target_language)
-        general = self._translator(1).glossary
+        general = self._translator(1).glossary or self._no_terms
         own = parse_terms(text, "glossary", *languages)
-        terms = {term.source: term for term in [*(general.terms if general else ()), *own]}
-        return Glossary(*languages, [*terms.values()], self._words, config.terminology)
+        replaced = {term.source for term in own}
+        kept = [term for term in general.terms if term.source not in replaced]
+        return replace(general, terms=[*kept, *own], counts=TermCounts())

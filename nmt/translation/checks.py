@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
-from nmt.base.errors import UserError
 from nmt.base.languages import closing_marks, sentence_marks
 from nmt.translation.numbers import AS_WRITTEN, numbers, spellings, split_dates
 from nmt.translation.request import Request, Translation
@@ -51,7 +50,6 @@ def checked(
     requests: Sequence[Request],
     found: Sequence[list[Translation]],
     translate: Callable[[Sequence[Request]], list[list[Translation]]],
-    check: Callable[[Request], None],
 ) -> list[list[Translation]]:
     """Return translations with their findings; the best one is tried again if it lost a number.
 
@@ -62,7 +60,6 @@ def checked(
         requests: what was asked for.
         found: the translations of each request.
         translate: translates again.
-        check: raises UserError if a request cannot be fulfilled.
     """
     results = [
         [_with_findings(request, one) for one in some]
@@ -76,9 +73,8 @@ def checked(
             for n in AS_WRITTEN.findall(request.source)
             if lost.intersection(numbers(n))
         ]
-        constrained = replace(request, terms=[*request.terms, *terms])
-        if terms and _is_possible(check, constrained):
-            wanted[index] = constrained
+        if terms:
+            wanted[index] = replace(request, terms=[*request.terms, *terms])
     again = translate(list(wanted.values())) if wanted else []
     for index, (best, *_) in zip(wanted, again, strict=True):
         second = _with_findings(requests[index], best)
@@ -97,14 +93,6 @@ def _end() -> re.Pattern[str]:
 
 def _with_findings(request: Request, one: Translation) -> Translation:
     return replace(one, findings=tuple(findings(request.source, one.text)))
-
-
-def _is_possible(check: Callable[[Request], None], request: Request) -> bool:
-    try:
-        check(request)
-    except UserError:  # the engine knows no constraints, or the sentence is too long for them
-        return False
-    return True
 
 
 def _differences_of_numbers(source: str, translation: str) -> list[str]:

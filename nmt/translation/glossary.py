@@ -5,11 +5,11 @@ to case, in languages whose lemmas are not known. Its translation must occur in 
 as the glossary writes it, or inflected as in the training text.
 """
 
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice, product
 from pathlib import Path
 
 import regex
@@ -79,7 +79,10 @@ class Glossary:
         """
         if not has_word_blanks(self.source):
             for match in self._pattern.finditer(text):
-                yield *match.span(), self._by_text[match[0].casefold()]
+                # Other rules of case, as of the Turkic dotted I, may match no term.
+                same = self._by_text.get(match[0].casefold(), ())
+                fitting = (t for t in same if not t.is_exact or t.source == match[0])
+                yield from ((*match.span(), term) for term in islice(fitting, 1))
             return
         words = list(WORD.finditer(text))
         keys = [_key(word[0], self.source) for word in words]
@@ -100,9 +103,12 @@ class Glossary:
             start = taken
 
     @cached_property
-    def _by_text(self) -> dict[str, Term]:
+    def _by_text(self) -> dict[str, list[Term]]:
         """The terms by their text, in languages without blanks between words."""
-        return {term.source.casefold(): term for term in self.terms}
+        by_text: defaultdict[str, list[Term]] = defaultdict(list)
+        for term in sorted(self.terms, key=lambda term: not term.is_exact):
+            by_text[term.source.casefold()].append(term)
+        return by_text
 
     @cached_property
     def _pattern(self) -> "regex.Pattern[str]":
@@ -146,8 +152,8 @@ class Glossary:
                 known = [[w, *self._by_lemma.get(_key(w, self.target), ())] for w in words]
                 if len(words) == 1:
                     known = [[w for w in known[0] if w == target or term.fits(w, self.target)]]
-                inflected = map(" ".join, itertools.product(*known))
-                forms.update(dict.fromkeys(itertools.islice(inflected, _MOST_FORMS)))
+                inflected = map(" ".join, product(*known))
+                forms.update(dict.fromkeys(islice(inflected, _MOST_FORMS)))
         return _with_capitals(forms)
 
     def applied(self, request: Request) -> Request:
@@ -194,10 +200,16 @@ def open_glossary(path: Path, models: Sequence[TrainedModel], folder: Path) -> G
 
     `folder` is that of the first model, whose word forms and forms of terms the glossary may use.
     """
+    config = models[0].config
+    terms = read_terms(path, config.source_language, config.target_language)
+    return glossary_of(terms, models, folder)
+
+
+def glossary_of(terms: Sequence[Term], models: Sequence[TrainedModel], folder: Path) -> Glossary:
+    """Return a glossary of terms, see `open_glossary`."""
     languages = models[0].config.source_language, models[0].config.target_language
     is_annotated = all(model.config.terminology for model in models)
-    terms, words = read_terms(path, *languages), word_forms(folder)
-    return Glossary(*languages, terms, words, is_annotated, _read_forms(folder))
+    return Glossary(*languages, terms, word_forms(folder), is_annotated, _read_forms(folder))
 
 
 def _read_forms(folder: Path) -> TermForms:

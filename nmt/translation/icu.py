@@ -68,6 +68,7 @@ class Message:
             filled.append(_PLACEHOLDER.sub(argument, best.text))
         notes = dict.fromkeys(note for best, *_ in found for note in best.notes)
         findings = tuple(finding for best, *_ in found[:-1] for finding in best.findings)
+        terms = [term for best, *_ in found[:-1] for term in best.terms or ()]
         return [
             replace(
                 one,
@@ -75,6 +76,7 @@ class Message:
                 alignment=None,
                 notes=tuple(notes),
                 findings=(*findings, *one.findings),
+                terms=None if one.terms is None else [*terms, *one.terms],
             )
             for one in found[-1]
         ]

@@ -104,7 +104,7 @@ class Pipeline:
         sources = [request.source for request in requests]
         found = self._protected(requests, progress)
         if self.checks:
-            found = checked(requests, found, self._again, self.translator.check)
+            found = checked(requests, found, self._again)
         if self.confidence:
             found = [list(map(self.confidence, some)) for some in found]
         if self.utilities:

@@ -7,7 +7,6 @@ text is translated without them, and they are inserted by the word alignment.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nmt.base.errors import UserError
 from nmt.translation.alignment import Aligner
 from nmt.translation.placement import insert_marks
 from nmt.translation.request import Request, Translation
@@ -60,7 +59,7 @@ class Protection:
         progress: Callable[[int], None] | None = None,
         counts: SpanCounts | None = None,
     ) -> list[list[Translation]]:
-        """Translate texts; each translation has all spans of its text, and no others.
+        """Translate texts; if a text has spans, its translations have the same ones and no others.
 
         There may be fewer than num_best translations where spans were lost. If no translation of a
         text keeps its spans, the translation is the text itself.
@@ -91,8 +90,9 @@ class Protection:
                     pending.append(index)
                     continue
                 found[index] = kept
-                counts.inserted += len(spans) if attempt.marks else 0
-                counts.kept += 0 if attempt.marks else len(spans)
+                inserted = sum(len(protected_spans(mark.text)) for mark in attempt.marks)
+                counts.inserted += inserted
+                counts.kept += len(spans) - inserted
         return found
 
     def _translated(
@@ -148,12 +148,8 @@ def _attempts(request: Request, translator: Translator) -> Iterator[_Attempt]:
     if marks or not knows:
         yield _Attempt(replace(request, source=bare), marks)
     if numbers := numbers_with_units(text):
-        required = replace(request, source=bare, terms=[*request.terms, *numbers])
-        try:
-            translator.check(required)
-        except UserError:  # the engine knows no constraints, or the sentence is too long for them
-            pass
-        else:
+        if translator.can_require:
+            required = replace(request, source=bare, terms=[*request.terms, *numbers])
             yield _Attempt(required, marks)
         bare, marks = without_spans(text)
         yield _Attempt(replace(request, source=bare), marks)

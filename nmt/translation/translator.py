@@ -144,6 +144,11 @@ class Translator:
             ]
         return translations
 
+    @property
+    def can_require(self) -> bool:
+        """Whether the engine can require phrases and terms of a translation."""
+        return self._engine.can_require
+
     def check(self, request: Request) -> None:
         """Raise UserError if the constraints of a sentence cannot be fulfilled."""
         if request.is_constrained:

@@ -2,7 +2,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from nmt.base.errors import UserError
 from nmt.translation.checks import checked, findings
 from nmt.translation.request import Request, Translation
 
@@ -49,15 +48,11 @@ def test_findings(source: str, translation: str, expected: list[str]) -> None:
 
 
 class Fake:
-    """Translates by a function; can it constrain its translations?"""
+    """Has one translation for all texts."""
 
-    def __init__(self, text: str, can_constrain: bool = True) -> None:
-        self.text, self.can_constrain = text, can_constrain
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.requests: list[Request] = []
-
-    def check(self, request: Request) -> None:
-        if not self.can_constrain:
-            raise UserError("no constraints")
 
     def translate(self, requests: Sequence[Request]) -> list[list[Translation]]:
         self.requests += requests
@@ -65,24 +60,22 @@ class Fake:
 
 
 @pytest.mark.parametrize(
-    ("again", "can_constrain", "text"),
+    ("again", "text"),
     [
-        ("Es sind 1.200 Hunde.", True, "Es sind 1.200 Hunde."),
-        ("Nein", True, "Es sind Hunde."),
-        ("There are 1,200 dogs.", True, "Es sind Hunde."),
-        ("Es sind 1.200 Hunde.", False, "Es sind Hunde."),
+        ("Es sind 1.200 Hunde.", "Es sind 1.200 Hunde."),
+        ("Nein", "Es sind Hunde."),
+        ("There are 1,200 dogs.", "Es sind Hunde."),
     ],
 )
-def test_a_lost_number_is_required_once_more(again: str, can_constrain: bool, text: str) -> None:
-    translator = Fake(again, can_constrain)
+def test_a_lost_number_is_required_once_more(again: str, text: str) -> None:
+    translator = Fake(again)
     requests = [Request("There are 1,200 dogs."), Request("A dog.")]
     found = [[Translation("Es sind Hunde.", -1.0)], [Translation("Ein Hund.", -1.0)]]
-    [[first], [second]] = checked(requests, found, translator.translate, translator.check)
+    [[first], [second]] = checked(requests, found, translator.translate)
     assert (first.text, second.text) == (text, "Ein Hund.")
     assert first.findings == (() if text == again else ("number 1200 is lost",))
-    if can_constrain:
-        [request] = translator.requests
-        assert request.terms == [("1,200", "1.200", "1\u202f200", "1 200")]
+    [request] = translator.requests
+    assert request.terms == [("1,200", "1.200", "1\u202f200", "1 200")]
 
 
 def test_a_number_of_thousands_of_digits_is_compared() -> None:

@@ -176,6 +176,11 @@ def test_symbols_and_exact_terms() -> None:
 
 
 def test_languages_without_blanks_or_lemmas(tmp_path: Path) -> None:
+    exact = Term("IT", ("ไอที",), is_exact=True)
+    names = [Term("Istanbul", ("อิสตันบูล",)), exact]
+    texts = ["İstanbul", "istanbul", "it", "IT"]
+    found = [Glossary("zh", "th", names).found_in(text) for text in texts]
+    assert found == [[], names[:1], [], [exact]]
     glossary = Glossary("zh", "th", [Term("北京", ("ปักกิ่ง",)), Term("北京大学", ("ม",))])
     assert [term.source for term in glossary.found_in("我在北京大学。")] == ["北京大学"]
     assert len(glossary.found_in("北京大学在北京。")) == 2

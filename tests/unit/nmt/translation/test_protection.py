@@ -20,6 +20,7 @@ class FakeTranslator:
 
     blank = " "
     glossary = None
+    can_require = True
 
     def __init__(self, change: Callable[[str], str], can_write: bool = True) -> None:
         self.change = change
