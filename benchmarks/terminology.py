@@ -3,7 +3,7 @@
     python -m benchmarks.terminology train experiment=own_text corpus.terminology=0.5 …
     python -m benchmarks.terminology measure RUN [RUN …]
 
-`train` is `nmt train`, except that one word in five of the lexicon never is a term in training.
+`train` is `nmt train`, but a fifth of the lexicon's words are never terms in training.
 `measure` translates the first test set of each run. The terms are the words of these held-out ones
 whose translation in the reference is known by the lexicon of the corpus, with the lemma of that
 translation. A term is right by form if the translation has the word of the reference, and by lemma

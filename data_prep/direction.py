@@ -2,9 +2,9 @@
 
 A sample of each side is identified in chunks of many sentences, because short texts, such as those
 of user interfaces, are often taken for another language. The check stops only when it is sure:
-languages that are often confused (bs, hr, sr; da, no; id, ms) count as one. Of languages that
-fastText does not know, and of too little text for it, only the scripts are compared, if these
-differ.
+languages that are often confused (bs, hr, sr; da, no; id, ms) count as one. Where fastText does not
+know a language, or the text is too short for it, only scripts are compared, if the two languages
+have different ones.
 """
 
 from collections import Counter
@@ -197,7 +197,7 @@ def _scripts(texts: list[str], scripts: list[str]) -> dict[str, float]:
 
 
 def _is_written_in(code: str, script: str) -> bool:
-    """Return whether a language is written in a script, its usual one or, in CLDR, another one."""
+    """Return whether a language has a script: its default one, or another that CLDR lists."""
     known = language(code)
     if not known or known.script or script == script_of(code):
         return bool(script) and script == script_of(code)

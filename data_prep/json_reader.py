@@ -75,7 +75,10 @@ class JsonReader(Reader):
         return [*super().identity(), *self._keys]
 
     def _has_lines(self) -> bool:
-        """Return whether the first line is the object of a pair, not (part of) a document."""
+        """Return whether the first line is an object of its own.
+
+        Otherwise it is (the beginning of) a document with a list of pairs.
+        """
         with open_bytes(self._path) as stream:
             raw = stream.read(_MAX_FIRST_LINE)
         check_beginning(raw, str(self._path))

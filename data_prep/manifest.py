@@ -132,7 +132,7 @@ class FactsCache:
             self._entries = read_record(path, dict[str, _Entry])
 
     def facts(self, path: Path, is_text: bool = False) -> FileFacts:
-        """Return the facts of a file; see `read_facts`."""
+        """Return the facts of a file; see `read_facts`. Lines of a cached file are not checked."""
         check_readable(path)
         stamp = _stamp(path)
         entry = self._entries.get(str(path.resolve()))

@@ -55,7 +55,9 @@ class Terms:
     lexicon: Mapping[str, Set[str]]
 
     def annotated(self, source: str, target: str) -> str:
-        """Return the source of a training pair, perhaps with terms: a pure function of the pair.
+        """Return the source of a training pair, with terms in a share of the pairs.
+
+        The result depends on the pair alone.
 
         About half of the words that can be terms are; neighbours in both texts are one term.
         """
@@ -82,7 +84,7 @@ class Terms:
         return {"share": self.share, "num_words": words, "num_terms": int(id_counts[index])}
 
     def links(self, source: str, target: str) -> list[_Link]:
-        """Return the words of a pair that only translate each other, in the order of the source."""
+        """Return the pairs of words that translate only each other, in the order of the source."""
         by_key: dict[str, list[regex.Match[str]]] = {}
         for word in WORD.finditer(target):
             by_key.setdefault(lemma(word[0], self.languages[1]).casefold(), []).append(word)

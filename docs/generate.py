@@ -1,6 +1,6 @@
 """Markdown of the generated reference: commands with their keys, groups of keys, presets.
 
-`make docs` makes these pages from the dataclasses of the configuration, the modules of the
+`make docs` generates these pages from the dataclasses of the configuration, the modules of the
 commands, the Makefile and the files of `conf/`. They are not stored.
 """
 
@@ -51,7 +51,7 @@ Import `nmt` in a script or a notebook; outside of the checkout, after `pip inst
 
 
 def pages() -> dict[str, str]:
-    """Return the Markdown of all pages by path: what stands in the code and in `conf/`."""
+    """Return the Markdown of all generated pages by path."""
     made = {"reference/commands/index.md": commands_page((ROOT / "Makefile").read_text("utf-8"))}
     for name, summary in COMMANDS.items():
         command: Any = imported(name)

@@ -93,9 +93,11 @@ def _failures(sweep: Path) -> dict[str, int]:
 
 
 def _check_keys(config: DictConfig) -> None:
-    """Raise UserError for a sweep without values or of a key that names its folder.
+    """Check what a sweep varies.
 
-    Also if a search would look for the worst value.
+    Raises:
+        UserError: a sweep has no values, varies a key that names its folder, or searches in the
+            wrong direction.
     """
     parser = OverridesParser.create(GlobalHydra.instance().config_loader())
     overrides = parser.parse_overrides(task_overrides(config.hydra))

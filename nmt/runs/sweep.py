@@ -97,7 +97,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
 
 
 def _is_swept(run: Run) -> bool:
-    """Whether a sweep, which sets `run.folder`, has made a run; True without a configuration."""
+    """Return whether a run was made by a sweep; True if it has no configuration."""
     return not run.settings or bool(run.settings["run.folder"])
 
 

@@ -75,12 +75,16 @@ async def read_input(request: Request, kind: type[Kind]) -> Kind:
     header = request.headers.get("authorization", "")
     values.setdefault("api_key", header.removeprefix("Bearer ") if header else "")
     try:
+        # Fails for half a surrogate pair, and for values that are nested too deeply.
         json.dumps(values, ensure_ascii=False, default=str).encode()
         return kind.model_validate({name: one for name, one in values.items() if one is not None})
     except ValidationError as error:
         first = error.errors()[0]
         raise ApiError(400, f"{first['loc'][0]}: {first['msg']}") from None
-    except (UnicodeEncodeError, RecursionError) as error:
+    except UnicodeEncodeError:
+        message = "the text is not valid Unicode: it has half a surrogate pair"
+        raise ApiError(400, message) from None
+    except RecursionError as error:
         raise ApiError(400, f"the text is not valid: {error}") from None
 
 

@@ -35,7 +35,7 @@ _SHARE = 4
 """A request has at most 1 / _SHARE of a batch, so that a document leaves room for others."""
 _CHARACTERS_PER_TOKEN = 4
 _MAX_PIPELINES = 64
-"""Largest number of pipelines that are kept, one for each glossary."""
+"""Largest number of pipelines that are kept, one for each combination of options."""
 
 Result = TypeVar("Result")
 
@@ -95,7 +95,7 @@ class Worker:
         self._no_terms = glossary_of((), [model], folder)
         self._confidence = confidence_of(folder, model)
         self._translator = cache(make_translator)
-        # A glossary is that of the requests that have it: it is in their pipeline alone.
+        # A request's glossary is used only by its own pipeline, so it does not affect others.
         self._pipeline = lru_cache(_MAX_PIPELINES)(self._make_pipeline)
         self._max_waiting = max_waiting
         self.observe: Callable[[int, float], None] = lambda _texts, _seconds: None
@@ -154,7 +154,7 @@ class Worker:
         return result
 
     def choices(self, source: str, prefix: str, count: int, options: Options) -> list[Translation]:
-        """Translate a sentence with several words after a prefix; for use with `call`.
+        """Translate a sentence once for each likely next word after a prefix; run it by `call`.
 
         Returns:
             Different translations, best first.
@@ -168,7 +168,7 @@ class Worker:
         limit = self._config.batch_tokens // _SHARE
         jobs: list[_Job] = []
         for request in requests:
-            # An estimate: a tokenizer would take the time of the thread that serves all clients.
+            # Estimated: tokenizing here would block the thread that serves all clients.
             tokens = len(request.source) // _CHARACTERS_PER_TOKEN + 1
             if not jobs or jobs[-1].tokens + tokens > limit:
                 jobs.append(_Job(options))

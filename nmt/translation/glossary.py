@@ -57,7 +57,8 @@ class Glossary:
         terms: the terms.
         words: word forms of the target language.
         aligned: forms of the targets of terms, from text that the model was adapted to.
-        is_annotated: whether terms are put into the source, too, for a model trained so.
+        is_annotated: whether translations of terms are also written into the source, for models
+            trained with such sources.
     """
 
     source: str

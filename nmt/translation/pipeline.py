@@ -1,4 +1,4 @@
-"""The way from requests to their translations: split, translate, restore, rank, align, join."""
+"""Pipeline from requests to translations: split, translate, restore, rank, align, join."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

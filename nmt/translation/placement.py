@@ -1,7 +1,7 @@
 """Placement of protected spans in a translation, by word alignment.
 
-Pairs of tags stay nested: each encloses one run of words, the one that agrees best with the
-alignment, and never none. Everything else stands beside the translation of its neighbour.
+Pairs of tags stay nested. Each encloses at least one word: the run that agrees best with the
+alignment. Everything else stands beside the translation of its neighbour.
 """
 
 import re
@@ -19,7 +19,7 @@ _UNKNOWN = (-1, -1)
 
 Weights = NDArray[np.float32]
 
-# Pairs of tags inside more pairs enclose what the pair around them does: the time stays linear.
+# Deeper pairs enclose the same words as the pair around them, so that the time stays linear.
 _MOST_DEPTH = 16
 _SMALLEST = 1e-9  # sum of weights
 
@@ -54,7 +54,7 @@ class _Insertion:
         word: index of the word.
         is_after: whether it stands after the word, not before it.
         is_inner: whether it stands between the word and the punctuation of the word.
-        joins: whether there is no white space before it.
+        joins: whether to drop the white space of the translation before it.
     """
 
     text: str

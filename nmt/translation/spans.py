@@ -61,7 +61,7 @@ class Mark:
     Attributes:
         text: the span.
         offset: index in the text without spans at which the span was.
-        kind: whether it opens or closes a pair of tags that encloses words.
+        kind: whether it opens or closes a pair of tags that encloses text besides spans.
         is_attached: whether there was no white space before it, and after it.
     """
 
@@ -88,8 +88,8 @@ class _Scan:
         has_text = (bool(text[a:b].strip()) for a, b in zip(ends, begins, strict=False))
         self._num_texts = list(accumulate(has_text))  # up to each span
 
-    def encloses_words(self, opening: int) -> bool:
-        """Return whether there are words inside the pair of an opening tag."""
+    def encloses_text(self, opening: int) -> bool:
+        """Return whether there is any text besides spans inside the pair of an opening tag."""
         return self._num_texts[self.pairs[opening]] > self._num_texts[opening]
 
 
@@ -120,14 +120,14 @@ def essence(text: str, with_numbers: bool = True) -> tuple[Counter[str], int]:
     """Return what the spans of a translation must have in common with those of its source.
 
     This is how often each occurs, whatever the separators of numbers, and how many pairs of tags
-    enclose words. `with_numbers` includes numbers with units.
+    enclose text besides spans. `with_numbers` includes numbers with units.
     """
     scan = _Scan(text, with_numbers)
     spans = (
         " ".join([*numbers(one["number"]), one["unit"]]) if one["unit"] else one[0]
         for one in scan.matches
     )
-    return Counter(spans), sum(map(scan.encloses_words, scan.pairs))
+    return Counter(spans), sum(map(scan.encloses_text, scan.pairs))
 
 
 def without_spans(text: str, with_numbers: bool = True) -> tuple[str, list[Mark]]:
@@ -185,17 +185,17 @@ def _keep(kept: list[str], length: int, segment: str, gaps: list[bool], kinds: s
 def _units(scan: _Scan) -> list[tuple[int, int, Kind]]:
     """Return begin, end and kind of what moves as a whole.
 
-    These are the tags of pairs that enclose words, and everything else, joined where no white space
-    is between. A pair without words is one unit with what is in it.
+    These are the tags of pairs that enclose text besides spans, and everything else, joined where
+    no white space is between. A pair without such text is one unit with what is in it.
     """
-    closing = {end for begin, end in scan.pairs.items() if scan.encloses_words(begin)}
+    closing = {end for begin, end in scan.pairs.items() if scan.encloses_text(begin)}
     units: list[tuple[int, int, Kind]] = []
     index = 0
     while index < len(scan.matches):
         begin, end = scan.matches[index].span()
         kind: Kind = "closing" if index in closing else "single"
         if index in scan.pairs:
-            if scan.encloses_words(index):
+            if scan.encloses_text(index):
                 kind = "opening"
             else:
                 index = scan.pairs[index]

@@ -50,9 +50,9 @@ def write_forms(folder: Path, forms: TermForms) -> None:
     write_lines(folder / FORMS_FILE, ("\t".join((term, *forms[term])) for term in sorted(forms)))
 
 
-def _are_forms(first: str, second: str) -> bool:
-    """Return whether two words begin alike, and have endings of a few letters."""
-    one, other = map(_letters, (first, second))
+def _are_forms(word: str, like: str) -> bool:
+    """Return whether a word begins like the glossary's, and both have endings of a few letters."""
+    one, other = map(_letters, (word, like))
     same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     same = min(len(one), len(other)) if same is None else same
     endings = max(len(one), len(other)) - same
@@ -60,7 +60,7 @@ def _are_forms(first: str, second: str) -> bool:
 
 
 def _recased(word: str, like: str) -> str:
-    """Return a word without its capital, if it has one at the start of a sentence only."""
+    """Return a word with a small first letter if the glossary's word has one."""
     return word[:1].lower() + word[1:] if like[:1].islower() else word
 
 

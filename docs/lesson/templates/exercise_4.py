@@ -6,7 +6,8 @@ from torch import Tensor
 def smoothed_loss(logits: Tensor, target: Tensor, eps: float) -> Tensor:
     """Compute the cross-entropy with label smoothing in nats, summed over the target tokens.
 
-    The correct token has the probability 1 - eps, and eps is shared evenly among all V tokens.
+    The target distribution gives 1 - eps to the correct token, and eps / V to every token,
+    including that one.
 
     Args:
         logits: (N, V).
