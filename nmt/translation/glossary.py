@@ -59,6 +59,7 @@ class Glossary:
         aligned: forms of the targets of terms, from text that the model was adapted to.
         is_annotated: whether translations of terms are also written into the source, for models
             trained with such sources.
+        counts: outcomes of the terms in all translations.
     """
 
     source: str

@@ -185,7 +185,10 @@ class _Placement:
         return low + int(np.argmin(before[: last + 1])), low + last
 
     def _beside_a_word(self, mark: Mark, within: _Run) -> _Insertion:
-        """Place a mark before the translation of the next word, or after that of the last one."""
+        """Place a mark before the translation of the next word, or after that of the last one.
+
+        A mark attached to the word before it only stands after the translation of that word.
+        """
         last = bisect_left(self._begins, mark.offset) - 1  # source word before the mark
         is_inner = last >= 0 and self._ends[last] > mark.offset
         joins_left, joins_right = mark.is_attached

@@ -44,8 +44,8 @@ class Term:
         is_capital = word[:1].isupper()
         if self.pos in _PROPER_NOUNS:
             return is_capital
-        is_told = bool(self.pos) and primary(language) in ("de", "lb")
-        return not is_told or is_capital == (self.pos in ("noun", "n"))
+        shows_nouns = bool(self.pos) and primary(language) in ("de", "lb")
+        return not shows_nouns or is_capital == (self.pos in ("noun", "n"))
 
 
 def read_terms(path: Path, source: str, target: str) -> list[Term]:
@@ -56,7 +56,8 @@ def read_terms(path: Path, source: str, target: str) -> list[Term]:
     with `translate` no, stays as it is. Deprecated translations of TBX are left out.
 
     Raises:
-        UserError: the file has no terms of this language pair.
+        UserError: the file is not UTF-8, a row, quotes or the XML are malformed, or there are no
+            terms of this language pair.
     """
     check_readable(path)
     if path.suffix.lower() in (".tbx", ".xml"):
