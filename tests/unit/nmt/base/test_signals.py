@@ -78,6 +78,7 @@ def test_without_a_scheduler_its_signal_ends_the_work_like_any_other() -> None:
 
 @pytest.mark.parametrize("number", REQUESTS)
 def test_every_request_to_end_is_heard_while_work_is_saved(number: signal.Signals) -> None:
+    signal.signal(number, signal.SIG_DFL)  # nohup, which may have started the tests, ignores SIGHUP
     with Interruption.watched() as received:
         signal.raise_signal(number)
         signal.raise_signal(number)  # sent to a process and to its group: one request
