@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.figures import Figure, figures_json, print_figures, write_result
+from data_prep.terminology import link_probabilities
 from nmt.base.files import read_lines
 from nmt.cli.application import application
 from nmt.cli.common import run_command
@@ -51,7 +52,6 @@ _PAIRS = (
 )
 _FEWEST_WORDS, _MOST_SPANS, _MOST_ENCLOSED = 5, 3, 3
 _TRAINING_PAIRS = 15_000  # of each text, for IBM model 1
-_ITERATIONS = 5
 _CERTAIN = 0.8  # probability of a link
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
@@ -245,21 +245,13 @@ def _posteriors(
     source_ids, target_ids = (_ids(side) for side in (sources, targets))
     num_words = max(map(max, target_ids)) + 1
     shape = [(len(s), len(t)) for s, t in zip(source_ids, target_ids, strict=True)]
-    codes = [
-        np.add.outer(np.array(s) * num_words, np.array(t)).ravel()
-        for s, t in zip(source_ids, target_ids, strict=True)
-    ]
-    kinds, kind_of, counts = np.unique(
-        np.concatenate(codes), return_inverse=True, return_counts=True
+    codes = np.concatenate(
+        [
+            np.add.outer(np.array(s) * num_words, np.array(t)).ravel()
+            for s, t in zip(source_ids, target_ids, strict=True)
+        ]
     )
-    source_of, target_of = np.divmod(kinds, num_words)
-    source_tokens, target_tokens = _tokens(shape)
-    expected = counts.astype(np.float64)
-    for _ in range(_ITERATIONS):
-        forward, backward = _share(expected, source_of), _share(expected, target_of)
-        posterior = _share(forward[kind_of], target_tokens)
-        posterior *= _share(backward[kind_of], source_tokens)
-        expected = np.bincount(kind_of, posterior, len(kinds)).astype(np.float64)
+    _, posterior, _ = link_probabilities(codes, num_words, *_tokens(shape))
     sizes = shape[:number]
     parts = np.split(posterior, np.cumsum([s * t for s, t in sizes]))
     return [part.reshape(size) for part, size in zip(parts, sizes, strict=False)]
@@ -280,11 +272,6 @@ def _tokens(shape: Sequence[tuple[int, int]]) -> tuple[NDArray[np.int64], NDArra
         first_source += num_sources
         first_target += num_targets
     return np.concatenate(sources), np.concatenate(targets)
-
-
-def _share(weights: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
-    shares: NDArray[np.float64] = weights / np.bincount(groups, weights)[groups]
-    return shares
 
 
 def _with_spans(source: str, reference: str, links: dict[int, str], chance: random.Random) -> Line:

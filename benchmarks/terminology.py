@@ -21,6 +21,8 @@ from pathlib import Path
 import sacrebleu
 
 import data_prep.prepare
+from data_prep.cleaned_text import CleanedText
+from data_prep.progress import Reporter
 from data_prep.terminology import LEXICON_FILE, Terms, learn_terms
 from nmt.base.files import read_lines
 from nmt.base.terms import WORD, lemma
@@ -39,8 +41,8 @@ def is_held_out(word: str) -> bool:
     return zlib.crc32(word.encode()) % 5 == 0
 
 
-def _learned(*arguments: object) -> Terms | None:
-    terms = learn_terms(*arguments)  # type: ignore[arg-type]
+def _learned(text: CleanedText, share: float, folder: Path, reporter: Reporter) -> Terms | None:
+    terms = learn_terms(text, share, folder, reporter)
     if terms is None:
         return None
     lexicon = {word: keys for word, keys in terms.lexicon.items() if not is_held_out(word)}
@@ -102,13 +104,12 @@ def measure(run: Run, tested: list[Sentence]) -> dict[str, Result | float]:
         terms = [Term(source, (target,)) for source, target, _ in sentence.terms]
         glossary = Glossary(*languages, terms, words, is_annotated=True)
         given.append(glossary.applied(Request(sentence.source)))
-    ways = {
-        "no glossary": [Request(one.source) for one in given],
-        "constrained": [replace(one, annotated="") for one in given],
-    }
+    # A translator with an engine that can require terms does so, and ignores `annotated`.
+    ways = {"no glossary": [Request(one.source) for one in given], "constrained": given}
     if model.config.terminology:
-        ways["annotated"] = given
-        ways["both"] = [replace(one, source=one.annotated, annotated="") for one in given]
+        both = [replace(one, source=one.annotated or one.source) for one in given]
+        ways["annotated"] = [replace(one, terms=()) for one in both]
+        ways["both"] = both
     found: dict[str, Result | float] = {}
     for way, requests in ways.items():
         started = time.process_time()

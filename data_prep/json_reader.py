@@ -16,13 +16,7 @@ from data_prep.clean import Pair
 from data_prep.manifest import FactsCache
 from data_prep.names import side_of
 from data_prep.readers import Reader, scored
-from data_prep.text_files import (
-    MAX_LINE_BYTES,
-    SURROGATE,
-    BadUnit,
-    iterate_units,
-    open_bytes,
-)
+from data_prep.text_files import MAX_LINE_BYTES, SURROGATE, BadUnit, iterate_units, open_bytes
 from nmt.base.decoding import check_beginning
 from nmt.base.errors import UserError
 from nmt.config import CorpusConfig

@@ -38,6 +38,7 @@ from nmt.base.layout import MANIFEST_FILE, REPORT_FILE
 from nmt.base.locks import exclusive
 from nmt.base.terms import TERM_TAGS
 from nmt.config import (
+    Config,
     CorpusConfig,
     CorpusSource,
     EvaluationConfig,
@@ -53,6 +54,17 @@ CORPUS_VERSION = 1
 CLEANED_FOLDER = ".cleaned"
 
 _MODEL_AND_REPORT_BYTES = 2_000_000
+
+
+def prepare_corpus(config: Config) -> Path:
+    """Prepare the corpus of an experiment, see `prepare`."""
+    return prepare(
+        config.corpus,
+        config.tokenizer,
+        config.corpora_folder,
+        work=config.prepare,
+        evaluation=config.evaluation,
+    )
 
 
 def prepare(

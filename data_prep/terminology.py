@@ -178,19 +178,42 @@ def _aligned(source: _Side, target: _Side) -> Iterator[tuple[str, str]]:
     within = np.arange(per_token.sum()) - np.repeat(np.cumsum(per_token) - per_token, per_token)
     target_tokens = np.repeat(first, per_token) + within
     codes = source_ids[source_tokens] * len(target.words) + target_ids[target_tokens]
-    kinds, kind_of, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    kinds, _, expected = link_probabilities(codes, len(target.words), source_tokens, target_tokens)
     source_of, target_of = np.divmod(kinds, len(target.words))
     source_counts, target_counts = np.bincount(source_ids), np.bincount(target_ids)
+    most = np.maximum(source_counts[source_of], target_counts[target_of])
+    is_good = (expected >= _MIN_LINKS) & (expected >= _MIN_PROBABILITY * most)
+    for s, t in zip(source_of[is_good].tolist(), target_of[is_good].tolist(), strict=True):
+        yield source.words[s], target.words[t]
+
+
+def link_probabilities(
+    codes: np.ndarray,
+    num_target_words: int,
+    source_tokens: np.ndarray,
+    target_tokens: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Align words by IBM model 1 in both directions, which are trained to agree.
+
+    Args:
+        codes: (links,) source word * `num_target_words` + target word of each possible link.
+        num_target_words: size of the target vocabulary.
+        source_tokens: (links,) index of the source token of each link, in the whole text.
+        target_tokens: (links,) index of the target token of each link.
+
+    Returns:
+        The codes that occur, in ascending order: (kinds,). The probability of each link: (links,).
+        The expected number of links of each kind: (kinds,).
+    """
+    kinds, kind_of, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    source_of, target_of = np.divmod(kinds, num_target_words)
     expected: np.ndarray = counts
     for _ in range(_ITERATIONS):
         forward, backward = _share(expected, source_of), _share(expected, target_of)
         posterior = _share(forward[kind_of], target_tokens)
         posterior *= _share(backward[kind_of], source_tokens)
         expected = np.bincount(kind_of, posterior, len(kinds))
-    most = np.maximum(source_counts[source_of], target_counts[target_of])
-    is_good = (expected >= _MIN_LINKS) & (expected >= _MIN_PROBABILITY * most)
-    for s, t in zip(source_of[is_good].tolist(), target_of[is_good].tolist(), strict=True):
-        yield source.words[s], target.words[t]
+    return kinds, posterior, expected
 
 
 def _share(weights: np.ndarray, groups: np.ndarray) -> np.ndarray:

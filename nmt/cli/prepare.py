@@ -9,7 +9,7 @@ configuration and of each preset of `cleaning` would drop. It prepares nothing, 
 from omegaconf import DictConfig
 
 from data_prep.dry_run import dry_run
-from data_prep.prepare import prepare
+from data_prep.prepare import prepare_corpus
 from data_prep.progress import Reporter
 from nmt.base.layout import REPORT_FILE
 from nmt.base.log import print_written
@@ -27,11 +27,5 @@ def main(composed: DictConfig) -> None:
         cleanings = {name: compose_config([f"cleaning={name}"]).corpus.cleaning for name in names}
         dry_run(config.corpus, cleanings, config.corpora_folder, Reporter(), config.evaluation)
         return
-    folder = prepare(
-        config.corpus,
-        config.tokenizer,
-        config.corpora_folder,
-        work=config.prepare,
-        evaluation=config.evaluation,
-    )
+    folder = prepare_corpus(config)
     print_written([folder, folder / REPORT_FILE])

@@ -29,7 +29,7 @@ from nmt.runs.train import train
 from nmt.trained_model import load_trained_model, model_folder
 from nmt.training import distributed
 from nmt.translation.alignment import Aligner
-from nmt.translation.glossary import open_glossary
+from nmt.translation.glossary import TermCounts, open_glossary
 from nmt.translation.term_files import read_terms
 from nmt.translation.term_forms import aligned_forms, write_forms
 from nmt.translation.translator import Translator
@@ -178,8 +178,9 @@ def term_lines(glossary: Path, models: Sequence[Path], tests: Sequence[TestSet])
     """Describe what becomes of the terms of test sets with the original and the adapted model."""
     for folder, when in zip(models, ("before", "after"), strict=True):
         model = load_trained_model(folder, distributed.local_device())
+        uncounted = open_glossary(glossary, [model], model_folder(folder))
         for test in tests:
-            terms = open_glossary(glossary, [model], model_folder(folder))
+            terms = replace(uncounted, counts=TermCounts())
             sources = [source for source in test.sources if terms.found_in(source)]
             found = Translator(model, glossary=terms).translate(sources)
             for source, (best, *_) in zip(sources, found, strict=True):

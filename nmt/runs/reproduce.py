@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.manifest import read_facts
-from data_prep.prepare import prepare
+from data_prep.prepare import prepare_corpus
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import to_json
@@ -162,13 +162,7 @@ def reproduce(result: Result, config: Config, is_judged: bool) -> bool:
 
 def _reproduce(result: Result, config: Config, is_judged: bool) -> tuple[dict[str, Any], bool]:
     """Train every seed; return the record, and whether the mean is accepted or not judged."""
-    corpus = prepare(
-        config.corpus,
-        config.tokenizer,
-        config.corpora_folder,
-        work=config.prepare,
-        evaluation=config.evaluation,
-    )
+    corpus = prepare_corpus(config)
     if result.test_set not in PreparedCorpus(corpus).test_splits:
         raise UserError(f"{result.name}: the corpus has no test set {result.test_set}")
     sweep = Path(config.run.outputs) / layout.SWEEPS_FOLDER / config.run.name

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from data_prep.prepare import prepare
+from data_prep.prepare import prepare_corpus
 from nmt.base import layout
 from nmt.base.errors import BusyError, MemoryShortageError, UserError
 from nmt.base.job_output import in_log_only, labelled
@@ -57,10 +57,7 @@ def train(config: Config) -> float | None:
         set_up_logging()
         check_trackers(config.tracking)
         check_configuration(config)
-    corpora = config.corpora_folder
-    corpus_folder = prepare(
-        config.corpus, config.tokenizer, corpora, work=config.prepare, evaluation=config.evaluation
-    )
+    corpus_folder = prepare_corpus(config)
     busy = BusyError(f"another process trains in {folder}; wait, or choose another run.name")
     lock = exclusive(folder / layout.LOCK_FILE, busy) if is_main else nullcontext()
     with lock, own_gpu(config):

@@ -37,12 +37,7 @@ class Surroundings:
         observe: called with path, status and seconds of each request.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        max_bytes: Callable[[str], int],
-        observe: Callable[[str, int, float], None],
-    ) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: Callable[[str], int], observe: Observe) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._observe = observe

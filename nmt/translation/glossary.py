@@ -6,11 +6,12 @@ as the glossary writes it, or inflected as in the training text.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
+from typing import TypeVar
 
 import regex
 
@@ -26,6 +27,8 @@ _MOST_FORMS = 16  # of one term
 MOST_WORDS = 100_000
 """Number of word forms that a model folder has: the most frequent ones."""
 
+
+Key = TypeVar("Key", bound=Hashable)
 
 TermForms = Mapping[str, Sequence[str]]
 """Forms of the targets of terms."""
@@ -107,10 +110,7 @@ class Glossary:
     @cached_property
     def _by_text(self) -> dict[str, list[Term]]:
         """The terms by their text, in languages without blanks between words."""
-        by_text: defaultdict[str, list[Term]] = defaultdict(list)
-        for term in sorted(self.terms, key=lambda term: not term.is_exact):
-            by_text[term.source.casefold()].append(term)
-        return by_text
+        return self._grouped(str.casefold)
 
     @cached_property
     def _pattern(self) -> "regex.Pattern[str]":
@@ -119,9 +119,13 @@ class Glossary:
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, ...], list[Term]]:
-        by_key: defaultdict[tuple[str, ...], list[Term]] = defaultdict(list)
+        return self._grouped(lambda text: tuple(_key(w, self.source) for w in WORD.findall(text)))
+
+    def _grouped(self, key: Callable[[str], Key]) -> dict[Key, list[Term]]:
+        """Return the terms by a key of their source, those to be used exactly first."""
+        by_key: defaultdict[Key, list[Term]] = defaultdict(list)
         for term in sorted(self.terms, key=lambda term: not term.is_exact):
-            by_key[tuple(_key(w, self.source) for w in WORD.findall(term.source))].append(term)
+            by_key[key(term.source)].append(term)
         return by_key
 
     @cached_property

@@ -84,8 +84,8 @@ class Protection:
             pending, progress = [], None
             for (index, attempt), some in zip(tried.items(), translated, strict=True):
                 source = requests[index].source
-                spans = protected_spans(source)
-                kept = [one for one in some if not spans or essence(one.text) == essence(source)]
+                spans, wanted = protected_spans(source), essence(source)
+                kept = [one for one in some if not spans or essence(one.text) == wanted]
                 if not kept:
                     pending.append(index)
                     continue
