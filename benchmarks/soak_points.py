@@ -151,7 +151,7 @@ PHASES = ("preparation", "start", "update", "validation", "checkpoint", "pruning
 def watch_phases(enter: Callable[[str], None]) -> None:
     """Patch the program to call `enter` with each phase of PHASES that it enters."""
     watched = (
-        (train_module, "prepare", "preparation"),
+        (train_module, "prepare_corpus", "preparation"),
         (Trainer, "_loop", "update"),
         (Validator, "validate", "validation"),
         (CheckpointStore, "save", "checkpoint"),

@@ -85,7 +85,7 @@ def main() -> None:
                 time.sleep(0.05)
 
     module: Any = run_module
-    module.prepare = lambda *_, **__: corpus
+    module.prepare_corpus = lambda _: corpus
     Trainer._step = failing  # type: ignore[method-assign]
     run_command(lambda: module.train(tiny_config(folder)) and None)
 

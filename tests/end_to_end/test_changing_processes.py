@@ -27,7 +27,7 @@ def with_processes(config: Config, number: int) -> Config:
 def stopped_after(update: int, corpus: Path) -> None:
     """Patch a process that trains: SIGTERM comes to the command after this update."""
     module: Any = train_module
-    module.prepare = lambda *_, **__: corpus
+    module.prepare_corpus = lambda _: corpus
     fork_workers()
     step, command = Trainer._step, os.getpid()
 

@@ -68,7 +68,7 @@ def check_commands(folder: str, tokenizer: str) -> None:
     os.chdir(folder)
     write_outputs(tokenizer)
     config = tiny_config(Path("outputs"))
-    train.prepare = lambda *_, **__: Path("outputs/corpora/toy-1")  # type: ignore[assignment]
+    train.prepare_corpus = lambda _: Path("outputs/corpora/toy-1")  # type: ignore[assignment]
     # Modules are imported while this user may read them.
     status, printed = printed_by(evaluate.main, NEW, "out=of_root")
     assert status == 0, printed
