@@ -110,10 +110,11 @@ FACTS_FILE = ".files.json"
 
 @dataclass(frozen=True)
 class _Entry:
-    """Facts of a file, and its size, inode and times when it was read."""
+    """Facts of a file, its stamp when it was read, and whether its lines were checked."""
 
     stamp: dict[str, int]
     facts: FileFacts
+    is_text: bool = False
 
 
 class FactsCache:
@@ -132,16 +133,16 @@ class FactsCache:
             self._entries = read_record(path, dict[str, _Entry])
 
     def facts(self, path: Path, is_text: bool = False) -> FileFacts:
-        """Return the facts of a file; see `read_facts`. Lines of a cached file are not checked."""
+        """Return the facts of a file; see `read_facts`."""
         check_readable(path)
         stamp = _stamp(path)
         entry = self._entries.get(str(path.resolve()))
-        if entry is not None and entry.stamp == stamp:
+        if entry and entry.stamp == stamp and entry.is_text >= is_text:
             return entry.facts
         started = time.time()
         facts = read_facts(path, is_text)
         if stamp == _stamp(path) and started - stamp["changed"] / 1e9 > _SETTLED_SECONDS:
-            self._store(path, _Entry(stamp, facts))
+            self._store(path, _Entry(stamp, facts, is_text))
         return facts
 
     def check(self, path: Path, facts: FileFacts) -> None:

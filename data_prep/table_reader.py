@@ -21,6 +21,8 @@ from nmt.base.errors import UserError
 from nmt.config import CorpusConfig
 
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_THREE_BARS = "|||"
+"""The separator of word aligners and of Moses, which has no quotes."""
 _MAX_ROW_LINES = 100
 """A quoted cell may have line feeds; a row of more lines than these has an unclosed quote."""
 
@@ -57,7 +59,8 @@ class TableReader(Reader):
         lines = [str(line).strip("\ufeff\r") for line in first_units(path)]
         is_csv = plain_name(path).lower().endswith(".csv")
         self._separator = self._find_separator(list(filter(None, lines)), is_csv)
-        self._is_quoted = self._separator != "\t" or _is_quoted(lines)
+        is_tsv = self._separator == "\t"
+        self._is_quoted = _is_quoted(lines) if is_tsv else self._separator != _THREE_BARS
         first_rows = self._rows(first_units(path))
         rows = [row[1] for row in first_rows if not isinstance(row, BadUnit)]
         self._columns = self._find_columns([row for row in rows if any(row)])
@@ -74,7 +77,7 @@ class TableReader(Reader):
         used = {name: index for name, index in named.items() if index is not None}
         texts = [f"{name} in column {index + 1}" for name, index in used.items()]
         return (
-            f"columns separated by {_SEPARATORS[self._separator]}"
+            f"columns separated by {_SEPARATORS.get(self._separator, 'three bars')}"
             + (", with quotes" if self._is_quoted else "")
             + (", with a header" if columns.with_header else "")
             + f"; {', '.join(texts)}"
@@ -87,6 +90,8 @@ class TableReader(Reader):
             [(width, count)] = Counter(map(len, rows)).most_common(1) or [(0, 0)]
             return bool(rows and self._sides(rows[0])), count if width > 1 else 0
 
+        if lines and sum(_THREE_BARS in line for line in lines) >= _MOST * len(lines):
+            return _THREE_BARS
         if not lines or (not is_csv and any("\t" in line for line in lines)):
             return "\t"
         best = max(_SEPARATORS, key=share)

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, cast
 
-from nmt.base.decoding import check_beginning, decode_line
+from nmt.base.decoding import check_beginning, conversion, decode_line
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 
@@ -88,8 +88,6 @@ class BadUnit:
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half a character, or a byte that was decoded with `surrogateescape`."""
 
-_NOT_UTF8 = "not valid UTF-8 (iconv -f latin1 -t utf-8 converts Latin-1)"
-
 
 def iterate_units(path: Path) -> Iterator[str | BadUnit]:
     """Iterate over the lines of a UTF-8 file, plain or compressed; only a line feed ends a line.
@@ -99,13 +97,15 @@ def iterate_units(path: Path) -> Iterator[str | BadUnit]:
     Raises:
         UserError: the file is UTF-16, an archive or damaged, or a line is longer than 16 MB.
     """
+    kind = ""
     for number, raw in _iterate_raw(path):
         if number == 1:
             check_beginning(raw, str(path))
         try:
             yield raw.removesuffix(b"\n").decode()
         except UnicodeDecodeError:
-            yield BadUnit(_NOT_UTF8, number, raw.decode(errors="replace"))
+            kind = kind or f"not valid UTF-8 (perhaps {conversion(raw, str(path))} helps)"
+            yield BadUnit(kind, number, raw.decode(errors="replace"))
 
 
 def first_units(path: Path) -> Iterator[str | BadUnit]:

@@ -1,6 +1,7 @@
 """Decoding of lines of UTF-8, with errors that say how to convert other files."""
 
 import codecs
+import os
 
 from nmt.base.errors import UserError
 
@@ -12,12 +13,45 @@ _BEGINNINGS = {
 }
 """First bytes of files that are not UTF-8, and what these files are."""
 
+_ENCODINGS = [
+    *("latin1", "windows-1252", "gb18030", "big5", "shift-jis", "cp932", "euc-jp", "euc-kr"),
+    *("cp949", "koi8-r", "koi8-u", "windows-1251", "cp866", "windows-1250", "iso8859-2"),
+    *("windows-1253", "windows-1254", "windows-1255", "windows-1256", "cp874"),
+]
+"""Encodings under their names for Python and iconv; of those that agree, the first is named."""
+
+_SAMPLE_BYTES = 100_000
+
 
 def check_beginning(raw: bytes, name: str) -> None:
     """Raise UserError if a file begins like one that is not plain UTF-8."""
     for beginning, kind in _BEGINNINGS.items():
         if raw.startswith(beginning):
             raise UserError(f"{name}: is {kind}")
+
+
+def conversion(raw: bytes, name: str) -> str:
+    """Say how to convert text that is not UTF-8, from one or two encodings that fit best.
+
+    Args:
+        raw: a line that is not UTF-8.
+        name: its file; the other lines at the beginning that are not UTF-8 count as well.
+    """
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - few files need it
+
+    if os.path.isfile(name):
+        with open(name, "rb") as file:
+            lines = file.read(_SAMPLE_BYTES).split(b"\n")[:-1]
+        if raw.removesuffix(b"\n") in lines:  # not if the file is compressed
+            raw = b"\n".join(one for one in lines if one.decode(errors="ignore").encode() != one)
+    found = from_bytes(raw, cp_isolation=_ENCODINGS)
+    names: dict[str, tuple[float, float, int]] = {}
+    for match in found:
+        same = (name for name in _ENCODINGS if raw.decode(name, "replace") == str(match))
+        name = next(same, match.encoding)
+        names.setdefault(name, (match.chaos, -match.coherence, _ENCODINGS.index(name)))
+    first, *others = sorted(names, key=names.__getitem__)[:2] or ["ENCODING"]
+    return " or ".join([f"iconv -f {first} -t utf-8", *(f"-f {other}" for other in others)])
 
 
 def decode_line(raw: bytes, name: str, number: int) -> str:
@@ -33,5 +67,5 @@ def decode_line(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{name}: line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not valid"
-            " UTF-8; decompress or convert the file first (as by iconv -f latin1 -t utf-8)"
+            f" UTF-8; decompress or convert the file first (perhaps by {conversion(raw, name)})"
         ) from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from nmt.base.decoding import conversion
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.documents.pieces import Piece, Unit, common, has_letters, text_of, to_unit
@@ -131,12 +132,13 @@ class TextFile(DocumentFile):
 
     def __init__(self, path: Path, source: str, target: str) -> None:
         super().__init__(path, source, target)
+        raw = path.read_bytes()
         try:
-            self._text = path.read_bytes().decode("utf-8")
+            self._text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}; convert it, as"
-                " by iconv -f latin1 -t utf-8"
+                f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}; convert it,"
+                f" perhaps by {conversion(raw, '')}"
             ) from None
         self._parts = [
             part if isinstance(part, str) or has_letters(text_of(part[1])) else part[0]

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from data_prep import manifest
+from data_prep import manifest, text_files
 from data_prep.manifest import (
     FactsCache,
     damage,
@@ -43,6 +43,23 @@ def test_facts_are_cached_until_the_file_changes(
     os.utime(path, (1_000_000_000, 1_000_000_000))
     assert FactsCache(cache).facts(path) != first
     read.assert_called_once_with(path, False)
+
+
+def test_lines_of_a_cached_file_are_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, cache = tmp_path / "text", tmp_path / "cache.json"
+    monkeypatch.setattr(manifest, "_SETTLED_SECONDS", -10.0)
+    path.write_text("long")
+    facts = FactsCache(cache).facts(path)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 3)
+    assert FactsCache(cache).facts(path) == facts
+    with pytest.raises(UserError, match="text: line 1 is longer"):
+        FactsCache(cache).facts(path, is_text=True)
+    monkeypatch.setattr(text_files, "MAX_LINE_BYTES", 5)
+    assert FactsCache(cache).facts(path, is_text=True) == facts
+    monkeypatch.setattr(manifest, "read_facts", None)  # whoever reads now would fail
+    assert FactsCache(cache).facts(path) == FactsCache(cache).facts(path, is_text=True) == facts
 
 
 @pytest.mark.parametrize("text", ["{", "null", "[1]", '{"a": {"stamp": [], "facts": null}}'])

@@ -65,6 +65,9 @@ AB = [("a", "b"), ("c", "d")]
         ("a.csv", "a;b\nc;d\n", "by semicolons"),
         ("a.csv", "source\ttarget\na\tb\nc\td\n", "by tabs"),
         ("a.txt", "en;de\na;b\nc;d\n", "by semicolons"),
+        ("a.txt", "a ||| b\nc ||| d\n", "by three bars; source in column 1, target in column 2\n"),
+        ("a.de-en", "de ||| en\r\nb ||| a\r\nd|||c\r\n", "by three bars, with a header"),
+        ("a.csv", "a ||| b ||| x\nc ||| d ||| y\n", "by three bars; source in column 1"),
         ("a.txt", "a\tb\tCC-BY\nc\td\tCC-BY\n", "other columns are ignored"),
     ],
 )

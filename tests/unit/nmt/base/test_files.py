@@ -56,6 +56,38 @@ def test_text_that_is_not_utf_8_is_reported_by_file_line_and_byte(tmp_path: Path
         next(lines)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("gb18030", "你好。\n昨天我买了一本书。"),
+        ("big5", "你好。\n昨天我買了一本書。"),
+        ("shift-jis", "こんにちは。\n昨日、本を買いました。"),
+        ("euc-jp", "こんにちは。\n昨日、本を買いました。彼は今日、東京に行きました。"),
+        ("euc-kr", "안녕하세요.\n어제 책을 샀습니다."),
+        ("koi8-r", "Да.\nВчера я купил книгу."),
+        ("koi8-u", "Так.\nСьогодні він поїхав до Києва."),
+        ("windows-1251", "Да.\nВчера я купил книгу."),
+        ("windows-1250", "Tak.\nChciałbym, żebyś przyszedł później do ogrodu."),
+        ("windows-1253", "Ναι.\nΣήμερα πήγε στην Αθήνα."),
+        ("latin1", "naïve\nThe café is open."),
+    ],
+)
+def test_the_error_names_an_encoding_that_fits_the_file(
+    encoding: str, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("“UTF-8”\n".encode() + f"{text}\n".encode(encoding))
+    with pytest.raises(UserError, match=rf"file first \(perhaps by iconv -f {encoding} -t utf-8"):
+        read_lines(path)
+
+
+def test_an_encoding_that_is_uncertain_has_an_alternative() -> None:
+    with pytest.raises(UserError, match=r"iconv -f latin1 -t utf-8 or -f windows-1254\)"):
+        decode_line("Dün bir kitap satın aldım.".encode("windows-1254"), "stdin", 1)
+    with pytest.raises(UserError, match=r"decompress or convert .* iconv -f ENCODING -t utf-8\)"):
+        decode_line(b"\x1f\x8b\x08\x00\x99\x88\x00\xff", "stdin", 1)
+
+
 def test_missing_files_folders_and_forbidden_files_are_distinguished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
