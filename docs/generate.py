@@ -53,10 +53,10 @@ Import `nmt` in a script or a notebook; outside of the checkout, after `pip inst
 def pages() -> dict[str, str]:
     """Return the Markdown of all generated pages by path."""
     made = {"reference/commands/index.md": commands_page((ROOT / "Makefile").read_text("utf-8"))}
-    for name, summary in COMMANDS.items():
+    for name in COMMANDS:
         command: Any = imported(name)
         usage = str(sys.modules[command.__module__].__doc__)
-        page = command_page(name, summary, usage, command.kind, command.groups)
+        page = command_page(name, usage, command.kind, command.groups)
         made[f"reference/commands/{name}.md"] = page
     presets = {folder.name: _presets(folder) for folder in CONFIG_FOLDER.iterdir()}
     kinds = get_type_hints(Config)
@@ -99,14 +99,11 @@ def _content(name: str, kind: type[Any] | None) -> str:
     return _prose(_ONLY_PRESETS[name] if kind is None else str(kind.__doc__).splitlines()[0])
 
 
-def command_page(
-    name: str, summary: str, usage: str, kind: type[Any], groups: Sequence[str]
-) -> str:
+def command_page(name: str, usage: str, kind: type[Any], groups: Sequence[str]) -> str:
     """Return the page of a command.
 
     Args:
         name: such as `translate`.
-        summary: what the command does, in one line.
         usage: the text above the keys in `--help`.
         kind: the checked dataclass of the keys.
         groups: the groups of `Config` that the command uses; empty means all that `kind` has.
@@ -118,7 +115,7 @@ def command_page(
             linked.append(key)
         else:
             own.append(key_entry(key, field))
-    parts = [f"# nmt {name}", f"{summary[0].upper()}{summary[1:]}.", *_paragraphs(usage)]
+    parts = [f"# nmt {name}", *_paragraphs(usage)]
     parts += ["## Keys"] if own or linked else []
     if shown := [group for group in linked if not groups or group in groups]:
         links = ", ".join(f"[{group}](../configuration/{group}.md)" for group in shown)
@@ -129,7 +126,7 @@ def command_page(
 
 def _paragraphs(usage: str) -> Iterator[str]:
     """Convert the docstring of a command to Markdown; its lines of commands become code."""
-    for paragraph in usage.strip().split("\n\n")[0 if usage.startswith("nmt") else 1 :]:
+    for paragraph in usage.strip().split("\n\n"):
         is_code = paragraph.startswith(("nmt ", "torchrun "))
         yield f"```text\n{paragraph}\n```" if is_code else _prose(paragraph)
 

@@ -1,4 +1,4 @@
-"""Translate sentences; show the attention of each layer and head, and draw images of one layer.
+"""Show the attention of all layers and heads in translations of sentences.
 
 nmt attend text="A sentence." [model=FOLDER] [layer=6]
 """

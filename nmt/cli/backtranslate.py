@@ -1,4 +1,4 @@
-"""Make training pairs from text in the target language: its translations become the sources.
+"""Make training pairs from text in the target language: translate it back.
 
 nmt backtranslate file=mono.de model=FOLDER     → mono.de.back/train.{en,de}
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import TextIO
 
 from nmt.base.errors import UserError
 from nmt.base.log import converted_errors, print_error
@@ -55,31 +55,25 @@ def _flush_stdout() -> None:
 
 
 @contextmanager
-def output(out: str, default: Path, inputs: Sequence[Path]) -> Iterator[Outputs | None]:
-    """Check and lock the file `out`, or the default if `out` is empty; `-` is stdout, None.
+def open_output(
+    out: str, default: Path, inputs: Sequence[Path] = ()
+) -> Iterator[tuple[TextIO, list[Path]]]:
+    """Open the file `out`, or the default if `out` is empty; it appears when it is complete.
 
-    Only a file that `out` names is replaced.
+    Only a file that `out` names is replaced. `-` is stdout. Yield the stream and the paths that are
+    written.
     """
-    if out == "-":
-        yield None
-    else:
-        with Outputs.files([Path(out or default)], inputs, replaces=bool(out)) as outputs:
-            yield outputs
-
-
-@contextmanager
-def open_output(outputs: Outputs | None) -> Iterator[IO[str]]:
-    """Open the only file of `outputs`, which appears when it is complete; None is stdout."""
-    if outputs is not None:
+    if out != "-":
         with (
+            Outputs.files([Path(out or default)], inputs, replaces=bool(out)) as outputs,
             outputs.written() as [temporary],
-            temporary.open("w", encoding="utf-8", newline="\n") as out,
+            temporary.open("w", encoding="utf-8", newline="\n") as stream,
         ):
-            yield out
+            yield stream, outputs.paths
     elif sys.stdout is None:
         raise UserError("there is no stdout to write to; name a file with out=")
     else:
-        yield sys.stdout
+        yield sys.stdout, []
         sys.stdout.flush()
 
 

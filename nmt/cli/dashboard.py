@@ -1,4 +1,4 @@
-"""Write a workspace of Weights & Biases with the charts and tables of this program's runs.
+"""Write a workspace of Weights & Biases with the charts and tables of the runs.
 
 nmt dashboard [project=NAME] [entity=NAME]
 

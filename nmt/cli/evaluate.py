@@ -9,7 +9,7 @@ nmt evaluate source=news.en reference=news.de systems.a=a.de systems.b=b.de
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.base import layout
 from nmt.base.errors import UserError
@@ -27,15 +27,12 @@ from nmt.config import (
     option,
     to_plain,
 )
-from nmt.data.corpus import PreparedCorpus
-from nmt.evaluation import evaluate, tables
-from nmt.evaluation.baseline import NO_BASELINE, Baseline, choose_baseline
-from nmt.evaluation.evaluate import Evaluation, TestSet
-from nmt.evaluation.systems import System, find_model, open_systems
-from nmt.run_folder import Run
-from nmt.translation.alignment import Aligner
-from nmt.translation.pipeline import Pipeline
-from nmt.translation.protection import Protection
+
+if TYPE_CHECKING:
+    from nmt.data.corpus import PreparedCorpus
+    from nmt.evaluation.baseline import Baseline
+    from nmt.evaluation.evaluate import Evaluation, TestSet
+    from nmt.evaluation.systems import System
 
 
 @checked_dataclass
@@ -68,33 +65,31 @@ class _Arguments(TranslatorArguments):
     evaluation: dict[str, Any] = group(EvaluationConfig)
     """How translations are scored (default: as in the first run)."""
 
-    def evaluation_config(self, run: Run | None) -> EvaluationConfig:
-        """Return the settings of a run, if there is one, with the changes of the user."""
-        own = to_plain(run.config.evaluation) if run else {}
-        config: EvaluationConfig = from_mapping(
-            EvaluationConfig, {**own, **self.evaluation}, "arguments", "evaluation."
-        )
-        return config
-
 
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
+    from nmt.data.corpus import PreparedCorpus
+    from nmt.evaluation import evaluate, tables
+    from nmt.evaluation.baseline import choose_baseline
+    from nmt.evaluation.systems import open_systems
+
     systems = open_systems(_folders(arguments), arguments.systems)
-    corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else systems[0].corpus
-    if corpus is None and systems[0].translations is not None and not arguments.source:
+    first = systems[0]
+    corpus = PreparedCorpus(Path(arguments.corpus)) if arguments.corpus else first.corpus
+    if corpus is None and first.translations is not None and not arguments.source:
         corpus = _only_corpus()
-    test_set = _test_set(arguments, systems[0], corpus)
-    test_set = evaluate.with_evaluation(test_set, arguments.evaluation_config(systems[0].run))
-    for system in systems:
-        _check_fits(system, test_set)
+    own = to_plain(first.run.config.evaluation) if first.run else {}
+    changed = {**own, **arguments.evaluation}
+    config = from_mapping(EvaluationConfig, changed, "arguments", "evaluation.")
+    test_set = evaluate.with_evaluation(_test_set(arguments, first, corpus), config)
     baseline = choose_baseline(systems, arguments.baseline, corpus)
+    for system in [*systems, baseline.system] if baseline else systems:
+        _check_fits(system, test_set)
     files = (arguments.source, arguments.reference, *arguments.systems.values())
     inputs = [Path(name) for name in files if name]
-    if baseline:
-        _check_fits(baseline.system, test_set)
-        if baseline.system.run:
-            inputs.append(baseline.system.run.folder / layout.EVALUATION_FOLDER / test_set.name)
+    if baseline and (run := baseline.system.run):
+        inputs.append(run.folder / layout.EVALUATION_FOLDER / test_set.name)
     with ExitStack() as stack:
         outputs = {
             system.name: stack.enter_context(
@@ -118,6 +113,8 @@ def main(arguments: _Arguments) -> None:
 
 def _folders(arguments: _Arguments) -> list[Path]:
     """Return the folders of the models, by default the last run unless other systems are alone."""
+    from nmt.evaluation.systems import find_model
+
     folders = parse_folders(arguments.model)
     if folders or (arguments.systems and (arguments.source or arguments.corpus)):
         return folders
@@ -129,8 +126,10 @@ def _folders(arguments: _Arguments) -> list[Path]:
         return []
 
 
-def _only_corpus() -> PreparedCorpus:
+def _only_corpus() -> "PreparedCorpus":
     """Return the only prepared corpus, for other systems if there is no run."""
+    from nmt.data.corpus import PreparedCorpus
+
     corpora = Path("outputs", layout.CORPORA_FOLDER)
     found = sorted(path.parent for path in corpora.glob(f"*/{layout.MANIFEST_FILE}"))
     if len(found) != 1:
@@ -142,7 +141,7 @@ def _only_corpus() -> PreparedCorpus:
 
 
 def _output(
-    out: str, system: System, test_set: TestSet, inputs: list[Path], is_alone: bool
+    out: str, system: "System", test_set: "TestSet", inputs: list[Path], is_alone: bool
 ) -> AbstractContextManager[Outputs]:
     """Check and lock the folder of an evaluation."""
     folder = Path(layout.EVALUATIONS_FOLDER, system.name, test_set.name)
@@ -154,7 +153,7 @@ def _output(
     return Outputs.folder(path, inputs, layout.SCORES_FILE)
 
 
-def _check_fits(system: System, test_set: TestSet) -> None:
+def _check_fits(system: "System", test_set: "TestSet") -> None:
     """Raise UserError for a model of another direction, or a wrong number of translations."""
     if system.translations is not None:
         num_lines = {Path(test_set.name): len(test_set.sources)}
@@ -166,7 +165,11 @@ def _check_fits(system: System, test_set: TestSet) -> None:
         )
 
 
-def _test_set(arguments: _Arguments, system: System, corpus: PreparedCorpus | None) -> TestSet:
+def _test_set(
+    arguments: _Arguments, system: "System", corpus: "PreparedCorpus | None"
+) -> "TestSet":
+    from nmt.evaluation.evaluate import corpus_test_set, files_test_set
+
     source, reference = arguments.source, arguments.reference
     if bool(source) != bool(reference) or (source and arguments.test):
         raise UserError("give source= and reference= together, without test=")
@@ -174,13 +177,13 @@ def _test_set(arguments: _Arguments, system: System, corpus: PreparedCorpus | No
         is_model = system.translations is None
         direction = system.direction if is_model else _endings(source, reference)
         check_languages("-".join(direction), Path(source), Path(reference))
-        return evaluate.files_test_set(Path(source), Path(reference), direction)
+        return files_test_set(Path(source), Path(reference), direction)
     if corpus is None:
         raise UserError(
             f"the corpus of {system.model} is unknown or does not exist; name a prepared one with"
             " corpus=, or any text with source= and reference="
         )
-    return evaluate.corpus_test_set(corpus, arguments.test)
+    return corpus_test_set(corpus, arguments.test)
 
 
 def _endings(source: str, reference: str) -> tuple[str, str]:
@@ -194,8 +197,13 @@ def _endings(source: str, reference: str) -> tuple[str, str]:
     return source_language, language
 
 
-def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Evaluation:
+def _evaluated(arguments: _Arguments, system: "System", test_set: "TestSet") -> "Evaluation":
     """Score the translations of a test set by a system; a model translates it first."""
+    from nmt.evaluation import evaluate
+    from nmt.translation.alignment import Aligner
+    from nmt.translation.pipeline import Pipeline
+    from nmt.translation.protection import Protection
+
     if system.translations is not None:
         return evaluate.scored(test_set, system.name, system.translations)
     test_set = evaluate.with_leakage(test_set, system.corpus)
@@ -212,21 +220,23 @@ def _evaluated(arguments: _Arguments, system: System, test_set: TestSet) -> Eval
 
 
 def _compared(
-    arguments: _Arguments, baseline: Baseline | None, evaluations: list[Evaluation]
-) -> list[Evaluation]:
+    arguments: _Arguments, baseline: "Baseline | None", evaluations: "list[Evaluation]"
+) -> "list[Evaluation]":
     """Return the evaluations with significance tests against the baseline, or the reason for none.
 
     Among several models, the evaluation of the baseline itself has neither.
     """
+    from nmt.evaluation import evaluate
+    from nmt.evaluation.baseline import NO_BASELINE
+
     if baseline is None:
         reason = f"{NO_BASELINE}; name one with BASELINE="
         return [replace(evaluation, not_compared=reason) for evaluation in evaluations]
     system, test_set = baseline.system, evaluations[0].test_set
     translated = {evaluation.system: evaluation.hypotheses for evaluation in evaluations}
     is_own_baseline = list(translated) == [system.name]
-    changes = (arguments.decoding, arguments.engine_note, arguments.glossary, arguments.protect)
-    is_plain = not any(changes) and not arguments.checks
-    if is_own_baseline and is_plain:
+    changes = (arguments.decoding, arguments.engine_note, arguments.glossary)
+    if is_own_baseline and not any((*changes, arguments.protect, arguments.checks)):
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     # A single model with other search settings is compared with itself with its own settings.
     hypotheses = None if is_own_baseline else translated.get(system.name)

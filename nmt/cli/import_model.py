@@ -1,7 +1,9 @@
-"""Import a model of Marian or OPUS-MT, or an export of this program with format=huggingface.
+"""Import a model of Marian, OPUS-MT or Hugging Face.
 
 nmt import folder=opus-mt-en-de
 nmt import folder=Helsinki-NLP/opus-mt-en-de
+
+Of Hugging Face, these are OPUS-MT's models and exports of this program (format=huggingface).
 """
 
 import re

@@ -10,30 +10,25 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.cli.common import run_command
 
-COMMANDS = {
-    "train": "prepare the corpus if needed, train, choose the best weights, score them",
-    "prepare": "prepare a corpus: clean, learn subwords, write shards",
-    "adapt": "fine-tune a model on text of your own, and compare it with the original",
-    "translate": "translate a file line by line",
-    "evaluate": "score models on a test set, and compare them",
-    "score": "score given translations by their probability",
-    "serve": "serve models: a web page and an HTTP API",
-    "attend": "show the attention of all layers and heads",
-    "subwords": "show how a model divides text into pieces",
-    "backtranslate": "make training pairs from text in the target language",
-    "export": "convert a model for another program",
-    "import": "import a model of Marian, OPUS-MT or Hugging Face",
-    "report": "write the report of a completed run again",
-    "sweep-report": "rank the runs of a sweep, at any time",
-    "table3": "print the rows of the paper's Table 3 with their numbers of parameters",
-    "reproduce": "train the seeds of a known score, and compare the mean",
-    "dashboard": "write a workspace of Weights & Biases with the charts of the runs",
-}
-MODULES = {"import": "import_model", "sweep-report": "sweep_report"}
+_NAMES = (
+    "train prepare adapt translate evaluate score serve attend subwords backtranslate export import"
+    " report sweep-report table3 reproduce dashboard"
+)
+MODULES = {name: name.replace("-", "_") for name in _NAMES.split()} | {"import": "import_model"}
+
+
+def _summary(module: str) -> str:
+    """Return the first line of a module, that of its docstring, without importing it."""
+    with Path(__file__).with_name(f"{module}.py").open(encoding="utf-8") as lines:
+        return next(lines).strip('"\n')
+
+
+COMMANDS = {name: _summary(module) for name, module in MODULES.items()}
 _COMPLETION = ("-sc", "--shell-completion")
 
 
@@ -62,7 +57,7 @@ def imported(name: str) -> Callable[[], None]:
     """Import the module of a command, and no other; a wrong name is an error of the function."""
     if name in COMMANDS:
         command: Callable[[], None]
-        command = importlib.import_module(f"nmt.cli.{MODULES.get(name, name)}").main
+        command = importlib.import_module(f"nmt.cli.{MODULES[name]}").main
         return command
 
     def refuse() -> None:

@@ -1,7 +1,8 @@
-"""Prepare a corpus: clean, learn subwords, write shards. An unchanged corpus is not prepared again.
+"""Prepare a corpus: clean, learn subwords, write shards.
 
 nmt prepare [experiment=NAME] [corpus=PRESET] [key=value] …
 
+An unchanged corpus is not prepared again.
 run.dry_run=true reads the first pairs of each source, and shows how many of them the filters of the
 configuration and of each preset of `cleaning` would drop. It prepares nothing, but keeps downloads.
 """

@@ -1,4 +1,4 @@
-"""Reproduce a score: check its text, train its seeds, compare the mean with the accepted range.
+"""Train the seeds of a known score, and compare the mean with the accepted range.
 
 nmt reproduce result=multi30k_en_de data=FOLDER
 

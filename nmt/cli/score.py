@@ -1,4 +1,4 @@
-"""Score given translations with a trained model: the log-probability of each of them.
+"""Score given translations by the log-probability that a model gives them.
 
 nmt score source=news.en target=news.de       → news.de.scores.tsv
 """
@@ -16,7 +16,7 @@ from nmt.base.files import check_aligned, check_unchanged, file_version, iterate
 from nmt.base.log import print_line, print_written
 from nmt.base.progress import progress_bar
 from nmt.cli.application import application
-from nmt.cli.common import open_output, output
+from nmt.cli.common import open_output
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
 from nmt.config import checked_dataclass
 
@@ -56,13 +56,13 @@ def main(arguments: _Arguments) -> None:
     check_aligned(lengths)
     default = Path(f"{target}.scores.{arguments.format}")
     folder = model_folder(arguments.model)
-    with output(arguments.out, default, [source, target, folder]) as outputs:
+    with open_output(arguments.out, default, [source, target, folder]) as (sink, paths):
         model = open_model(folder, arguments.device)
         check_languages(model.config.direction, source, target)
         config = arguments.decoding_config(model)
         scored: list[tuple[float, int, float]] = []  # log_prob, number of tokens, score
         line = 0
-        with open_output(outputs) as sink, progress_bar("scoring", lengths[source]) as advance:
+        with progress_bar("scoring", lengths[source]) as advance:
             # If a file changes meanwhile, the lengths may differ; `check_unchanged` reports it.
             pairs = zip(iterate_lines(source), iterate_lines(target), strict=False)
             while chunk := list(islice(pairs, _CHUNK_LINES)):
@@ -76,8 +76,8 @@ def main(arguments: _Arguments) -> None:
                     sink.write(_formatted(pair, score, arguments.format))
             check_unchanged(versions)
     print_line(_summary(scored, line))
-    if outputs is not None:
-        print_written(outputs.paths)
+    if paths:
+        print_written(paths)
 
 
 def _perplexity(log_prob: float, num_tokens: int) -> float:

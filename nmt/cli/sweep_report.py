@@ -1,4 +1,4 @@
-"""Report a sweep: print its ranking, and write ranking.tsv and report.html to its folder.
+"""Rank the runs of a sweep, and write ranking.tsv and report.html to its folder.
 
 nmt sweep-report sweep=NAME_OR_FOLDER [outputs=FOLDER]
 

@@ -1,6 +1,8 @@
-"""Print the rows of the paper's Table 3 with their numbers of parameters, and train nothing.
+"""Print the rows of the paper's Table 3 with their numbers of parameters.
 
 nmt table3 experiment=paper_scale|laptop_scale [key=value] …
+
+Nothing is trained.
 """
 
 from omegaconf import DictConfig

@@ -12,7 +12,6 @@ keys prefix, required and banned constrain the translations. docs/guides/transla
 
 import hashlib
 import io
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ from nmt.base.files import check_readable
 from nmt.base.log import print_line, print_written
 from nmt.base.progress import progress_bar
 from nmt.cli.application import application
-from nmt.cli.common import open_output, output, parse_folders
+from nmt.cli.common import open_output, parse_folders
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.config import (
     EvaluationConfig,
@@ -36,7 +35,7 @@ from nmt.config import (
 )
 
 if TYPE_CHECKING:
-    from nmt.trained_model import TrainedModel, TrainedModelConfig
+    from nmt.trained_model import TrainedModel
     from nmt.translation.formats import LineReader
     from nmt.translation.pipeline import Pipeline
 
@@ -139,7 +138,7 @@ def main(arguments: _Arguments) -> None:
         confidence=confidence_of(folders[0], model) if write is TextFormat.jsonl else None,
     )
     if document:
-        outs = _translate_document(arguments, document, model.config, pipeline, folders)
+        outs = _translate_document(arguments, document, model, pipeline, folders)
     else:
         outs = _translate_lines(arguments, file, reader, write, model, pipeline, folders)
     if protection and (arguments.protect or any(vars(protection.counts).values())):
@@ -192,15 +191,15 @@ def _translate_lines(
         )
     if writer.aligns_beside:
         raise UserError("alignment=true needs a file beside the output: give format=jsonl or out=")
-    with open_output(None) as stdout:
+    with open_output("-", Path()) as (stdout, paths):
         translate_to_stream(lines, file, stdout)
-    return []
+    return paths
 
 
 def _translate_document(
     arguments: _Arguments,
     file: Path,
-    model: "TrainedModelConfig",
+    model: "TrainedModel",
     pipeline: "Pipeline",
     folders: list[Path],
 ) -> list[Path]:
@@ -210,18 +209,14 @@ def _translate_document(
     from nmt.translation.formats import output_name
     from nmt.translation.request import notes_on
 
-    languages = (model.source_language, model.target_language)
+    languages = (model.config.source_language, model.config.target_language)
     document = open_document(file, *languages)
     default = output_name(file, *languages, file.suffix)
-    with output(arguments.out, default, [file, *folders]) as outputs:
+    with open_output(arguments.out, default, [file, *folders]) as (stream, paths):
         with progress_bar("translating", len(document.units)) as advance:
             data, found = translate_document(document, pipeline, advance)
         for note in notes_on(found, unit="paragraph"):
             print_line(note)
-        if outputs is None:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
-            return []
-        with outputs.written(len(data)) as [temporary]:
-            temporary.write_bytes(data)
-    return outputs.paths
+        stream.flush()
+        stream.buffer.write(data)
+    return paths

@@ -60,6 +60,9 @@ class _Message:
     result: Imported | None = None
 
 
+_MESSAGES = TypeAdapter(_Message)  # takes some milliseconds and memory to make
+
+
 class Process(Protocol):
     """A running process, as in `subprocess`."""
 
@@ -145,7 +148,7 @@ def run_confined(
 
 def _parsed(line: bytes) -> _Message:
     try:
-        return TypeAdapter(_Message).validate_json(line)
+        return _MESSAGES.validate_json(line)
     except ValidationError:  # a message that was cut off
         return _Message()
 

@@ -88,13 +88,13 @@ def test_the_list_of_groups_has_their_contents_and_presets() -> None:
 def test_the_page_of_a_command_has_its_usage_and_links_to_the_groups() -> None:
     usage = "Do it.\n\nnmt do file=<x>\n\nSee docs/guides/do.md.\n"
     [title, summary, code, prose, keys, *rest] = generate.command_page(
-        "do", "do it", usage, Group, ()
+        "do", usage, Group, ()
     ).split("\n\n")
     assert [title, summary, keys] == ["# nmt do", "Do it.", "## Keys"]
     assert code == "```text\nnmt do file=<x>\n```"
     assert prose == "See [guides/do](../../guides/do.md)."
     assert rest[0] == "### file"
-    page = generate.command_page("train", "train", "Train.", Config, ("model", "run"))
+    page = generate.command_page("train", "Train.", Config, ("model", "run"))
     assert "[model](../configuration/model.md), [run](../configuration/run.md)." in page
 
 
