@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from lxml import etree
 from nmt.base.errors import UserError
 from nmt.base.languages import primary
 from nmt.documents.document import DocumentFile
-from nmt.documents.pieces import Piece, Unit, has_letters, text_of
+from nmt.documents.pieces import Piece, Unit, has_letters, text_of, to_unit, written
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}))
@@ -141,21 +141,17 @@ class Po(DocumentFile):
             for entry in self._file
             if not entry.obsolete and not entry.translated() and has_letters(entry.msgid)
         ]
-
-    def _texts(self) -> Iterator[str]:
-        for entry in self._open:
-            yield entry.msgid
-            if entry.msgid_plural:
-                yield entry.msgid_plural
+        texts = (text for one in self._open for text in (one.msgid, one.msgid_plural) if text)
+        self._units = [to_unit([Piece(text)]) for text in texts]
 
     @property
     def units(self) -> list[Unit]:
         """The messages without a translation; with a plural, both forms."""
-        return [[Piece(text)] for text in self._texts()]
+        return self._units
 
     def translated(self, units: Sequence[Unit]) -> bytes:
         """Return the file with translations of all its units; what was fuzzy stays so."""
-        texts = iter(map(text_of, units))
+        texts = iter(map(written, units))
         for entry in self._open:
             entry.msgstr = next(texts)
             if entry.msgid_plural:

@@ -1,7 +1,9 @@
 """Base classes of the kinds of documents."""
 
+import re
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -9,7 +11,12 @@ from typing import Literal
 from nmt.base.decoding import conversion
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
-from nmt.documents.pieces import Piece, Unit, common, has_letters, text_of, to_unit
+from nmt.documents.pieces import Piece, Symbol, Unit, common, has_letters, text_of, to_unit
+
+_BLANKS = " \t\r\n\f"
+_MARK = re.compile("\ufdd0(\\d+)\ufdd1")
+
+Kind = Literal["text", "object", "begin", "end"]
 
 
 def kind_of(path: Path) -> str:
@@ -75,7 +82,7 @@ class Token:
     """
 
     raw: str
-    kind: Literal["text", "object", "begin", "end"] = "text"
+    kind: Kind = "text"
     text: str = ""
     name: str = ""
 
@@ -124,10 +131,67 @@ def _with_joined_objects(tokens: Sequence[Token]) -> list[Token]:
     return joined
 
 
+def symbol(source: str, begin: int, end: int, text: str) -> Token:
+    """Return the token of a character that is written as an entity or with an escape.
+
+    A model may lose it, unless it is part of a word; so it is an object, or a blank.
+
+    Args:
+        source: the text around it.
+        begin: offset at which it begins.
+        end: offset at which it ends.
+        text: the character; several are an object.
+    """
+    around = source[begin - 1 : begin] + source[end : end + 1]
+    is_in_word = len(around) == 2 and around.isalnum() and not text.isspace() and text != "\xad"
+    if len(text) == 1 and (is_in_word or unicodedata.category(text)[0] in "LMN"):
+        return Token(source[begin:end], text=text)
+    return Token(source[begin:end], "object", " " if text.isspace() else "")
+
+
+def trimmed(tokens: Sequence[Token]) -> tuple[str, list[Token], str]:
+    """Return the white space before some tokens, the tokens without it, and that after them."""
+    inner = list(tokens)
+    before = after = ""
+    while inner and inner[0].kind == "text" and not before.strip():
+        first = inner.pop(0)
+        rest = first.raw.lstrip(_BLANKS)
+        before += first.raw[: len(first.raw) - len(rest)]
+        if rest:
+            inner.insert(0, Token(rest, text=first.text.lstrip(_BLANKS)))
+            break
+    while inner and inner[-1].kind == "text":
+        last = inner.pop()
+        rest = last.raw.rstrip(_BLANKS)
+        after = last.raw[len(rest) :] + after
+        if rest:
+            inner.append(Token(rest, text=last.text.rstrip(_BLANKS)))
+            break
+    return before, inner, after
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Text of a file that is replaced: how it is written, and its unit.
+
+    Attributes:
+        raw: what the file has.
+        unit: the text.
+        escape: returns how the file writes a text there.
+        spelling: how the unit spells characters, such as `\\_` for an underscore.
+    """
+
+    raw: str
+    unit: Unit
+    escape: Callable[[str], str]
+    spelling: dict[str, str]
+
+
 class TextFile(DocumentFile):
     """A text file: its units are replaced in place, everything else is kept byte by byte.
 
-    A unit that is given back as it is stays as it is written.
+    A unit that is given back as it is stays as it is written. Units may contain others: the value
+    of an attribute is a unit inside a tag.
     """
 
     def __init__(self, path: Path, source: str, target: str) -> None:
@@ -140,36 +204,53 @@ class TextFile(DocumentFile):
                 f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}; convert it,"
                 f" perhaps by {conversion(raw, '')}"
             ) from None
-        self._parts = [
-            part if isinstance(part, str) or has_letters(text_of(part[1])) else part[0]
-            for part in self.parse(self._text)
-        ]
+        self._slots: list[Slot] = []
+        self._template = "".join(self.parse(self._text))
 
     @abstractmethod
-    def parse(self, text: str) -> Iterator[str | tuple[str, Unit]]:
-        """Yield what is kept, and each unit with what it replaces, in order."""
+    def parse(self, text: str) -> Iterator[str]:
+        """Yield in order what is kept, and `self.slot(…)` for each unit."""
 
-    @abstractmethod
-    def escape(self, text: str) -> str:
-        """Return how the file writes a text."""
+    def slot(
+        self, tokens: Sequence[Token], escape: Callable[[str], str] = str, raw: str | None = None
+    ) -> str:
+        """Return the mark of a unit in the template; without letters, the text as written.
+
+        Args:
+            tokens: the contents of the unit.
+            escape: returns how the file writes a text there.
+            raw: what the file has, if this is not that of the tokens.
+        """
+        raw = "".join(token.raw for token in tokens) if raw is None else raw
+        unit = unit_of(tokens)
+        if not has_letters(text_of(unit)):
+            return raw
+        spelling = {
+            token.text: token.raw
+            for token in tokens
+            if token.kind == "text" and len(token.text) == 1 < len(token.raw.strip())
+        }
+        self._slots.append(Slot(raw, unit, escape, spelling))
+        return f"\ufdd0{len(self._slots) - 1}\ufdd1"  # no characters of any text
 
     @property
     def units(self) -> list[Unit]:
         """The texts to translate."""
-        return [part[1] for part in self._parts if not isinstance(part, str)]
+        return [slot.unit for slot in self._slots]
 
     def translated(self, units: Sequence[Unit]) -> bytes:
         """Return the file with translations of all its units."""
-        given = iter(units)
-        return "".join(
-            part if isinstance(part, str) else self._written(*part, next(given))
-            for part in self._parts
-        ).encode()
+        written = [
+            slot.raw if translation is slot.unit else self.render(slot, translation)
+            for slot, translation in zip(self._slots, units, strict=True)
+        ]
 
-    def _written(self, raw: str, unit: Unit, translation: Unit) -> str:
-        return raw if translation is unit else self.render(translation)
+        def filled(text: str) -> str:
+            return _MARK.sub(lambda match: filled(written[int(match[1])]), text)
 
-    def render(self, unit: Unit) -> str:
+        return filled(self._template).encode()
+
+    def render(self, slot: Slot, unit: Unit) -> str:
         """Write the pieces of a unit with their markup."""
         written: list[str] = []
         opened: tuple[Markup, ...] = ()
@@ -178,6 +259,10 @@ class TextFile(DocumentFile):
             shared = len(common(opened, styles))
             written += [style.end for style in reversed(opened[shared:])]
             written += [style.begin for style in styles[shared:]]
-            written.append(self.escape(piece.text) if piece.item is None else piece.item)
+            if piece.item is None or isinstance(piece.item, Symbol):
+                text = piece.text if piece.item is None else piece.item
+                written += [slot.spelling.get(c) or slot.escape(c) for c in text]
+            else:
+                written.append(piece.item)
             opened = styles
         return "".join(written)

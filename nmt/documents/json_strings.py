@@ -4,8 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from nmt.documents.document import TextFile
-from nmt.documents.pieces import Piece, Unit
+from nmt.documents.document import TextFile, Token
 
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:)?', re.DOTALL)
 
@@ -13,7 +12,7 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"(\s*:)?', re.DOTALL)
 class Json(TextFile):
     """A file of JSON, such as the messages of a program."""
 
-    def parse(self, text: str) -> Iterator[str | tuple[str, Unit]]:
+    def parse(self, text: str) -> Iterator[str]:
         """Yield what is kept, and each string that is a value."""
         try:
             json.loads(text.removeprefix("\ufeff"))
@@ -22,15 +21,11 @@ class Json(TextFile):
         position = 0
         for match in _STRING.finditer(text):
             if not match[2]:
-                yield text[position : match.start()]
-                yield match[0], [Piece(json.loads(match[0], strict=False))]
-                position = match.end()
+                yield text[position : match.start(1)]
+                value = json.loads(f'"{match[1]}"', strict=False)
+                yield self.slot([Token(match[1], text=value)], self._escape)
+                position = match.end(1)
         yield text[position:]
 
-    def escape(self, text: str) -> str:
-        """Write a text as a part of a string."""
+    def _escape(self, text: str) -> str:
         return json.dumps(text, ensure_ascii=self._text.isascii())[1:-1]
-
-    def render(self, unit: Unit) -> str:
-        """Write a string."""
-        return f'"{super().render(unit)}"'

@@ -5,9 +5,11 @@ footnote mark. Only the text is translated. Formats and objects follow the word 
 """
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -40,10 +42,16 @@ class Piece:
 Unit = list[Piece]
 
 
+class Symbol(str):
+    """An object that is a character of the text: an emoji, an arrow, a tab or the like."""
+
+    __slots__ = ()
+
+
 def to_unit(pieces: Iterable[Piece]) -> Unit:
     """Join neighbouring texts of the same format; of the blanks around an object, keep one."""
     unit: Unit = []
-    for piece in pieces:
+    for piece in _with_symbols(pieces):
         last = unit[-1] if unit else Piece("")
         text = piece.text
         if piece.item is None and last.item is not None and not last.text and text[:1] == " ":
@@ -56,6 +64,32 @@ def to_unit(pieces: Iterable[Piece]) -> Unit:
         elif text or piece.item is not None:
             unit.append(replace(piece, text=text))
     return unit
+
+
+def _with_symbols(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Make the symbols of texts objects: a model can seldom write them."""
+    for piece in pieces:
+        if piece.item is not None or (piece.text.isascii() and "\t" not in piece.text):
+            yield piece
+            continue
+        for index, text in enumerate(_symbols().split(piece.text)):
+            is_symbol = index % 2 == 1
+            shown = (" " if text.isspace() else "") if is_symbol else text
+            yield replace(piece, text=shown, item=Symbol(text) if is_symbol else None)
+
+
+@cache
+def _symbols() -> re.Pattern[str]:
+    """Match tabs, and symbols that are no units or money, such as arrows and emojis."""
+    blocks = *range(0x80, 0x3300), *range(0x1F000, 0x1FB00)
+    signs = (c for c in map(chr, blocks) if unicodedata.category(c) in ("So", "Sm", "Sk"))
+    some = re.escape("".join(signs).replace("°", ""))
+    return re.compile(rf"(\t+|[{some}][{some}\u200d\ufe0e\ufe0f]*)")
+
+
+def written(unit: Sequence[Piece]) -> str:
+    """Return the text of a unit whose only objects are symbols, with these."""
+    return "".join(piece.text if piece.item is None else piece.item for piece in unit)
 
 
 def text_of(unit: Sequence[Piece]) -> str:
@@ -95,12 +129,20 @@ def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit
                 last += is_after.isspace()
                 if is_before == " " and not is_after.isspace() and result and not result[-1].item:
                     result[-1] = replace(result[-1], text=result[-1].text[:-1])
-            blank = [Piece(" ", piece.styles)]
+            blank = [Piece(" ")]
             result += blank * (piece.is_word and not is_before.isspace() and offset > 0)
             result.append(piece)
             result += blank * (piece.is_word and not is_after.isspace())
         position += len(piece.text)
-    return result + _runs(translation, styles, last, len(translation))
+    result += _runs(translation, styles, last, len(translation))
+    # A blank between two pieces is in the elements that both are in.
+    framed = [Piece(""), *result, Piece("")]
+    return [
+        replace(piece, styles=common(before.styles, after.styles))
+        if piece.item is None and piece.text.isspace()
+        else piece
+        for before, piece, after in zip(framed, result, framed[2:], strict=False)
+    ]
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
@@ -132,10 +174,13 @@ def _styles(
     linked = {target: word for word, target in reversed(links)}
     chosen = [of_core[linked[j]] if j in linked else None for j in range(len(found))]
     # A format of the source must not get lost, which could be a hyperlink.
-    for wanted in dict.fromkeys(of_core):
+    within = [dict.fromkeys(by_character[slice(*core)]) for core in cores]
+    for wanted in dict.fromkeys(style for some in within for style in some):
         if wanted not in chosen and found:
-            position = of_core.index(wanted) + of_core[::-1].count(wanted) // 2
-            chosen[min(len(found) - 1, position * len(found) // len(words))] = wanted
+            having = [word for word, some in enumerate(within) if wanted in some]
+            position = having[len(having) // 2]
+            near = min(len(found) - 1, position * len(found) // len(words))
+            chosen[next((j for j, i in linked.items() if i == position), near)] = wanted
     before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
     result = [base] * len(translation)
     for index, (begin, end) in enumerate(found):
@@ -148,8 +193,9 @@ def _styles(
             result[own_end:end] = [after_core] * (end - own_end)
             if first < core_begin:
                 result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
+    result.append(())
     for index, character in enumerate(translation):
-        if character.isspace() and 0 < index < len(translation) - 1:
+        if character.isspace() and index > 0:
             shared = common(result[index - 1], result[index + 1])
             result[index] = shared if shared in by_character else base
     return result

@@ -6,16 +6,17 @@ it, which follow the word alignment; numbers, times and settings are kept.
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
 from nmt.base.languages import closing_marks, has_word_blanks, sentence_marks
-from nmt.documents.document import TextFile, Token, unit_of
+from nmt.documents.document import Slot, TextFile, Token, kind_of
+from nmt.documents.html import escape_html, texts
 from nmt.documents.pieces import Piece, Unit, text_of
 
-# The line of times, and the lines of text after it.
-_CUE = re.compile(r"-->[^\n]*\n((?:[^\S\n]*[^\s][^\n]*(?:\n|\Z))+)")
+# The line of times, and the lines of text after it, up to a blank line or the next number.
+_CUE = re.compile(r"-->[^\n]*\n((?:(?!\d+\s*\n[^\n]*-->)[^\S\n]*[^\s][^\n]*(?:\n|\Z))+)")
 _TAG = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>]*>|\{\\[^{}]*\}|<[\d:.]+>")
 _SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*[-–—]\s*\S")
 _LINE = re.compile(r"[^\n]+")
@@ -31,27 +32,22 @@ _Span = tuple[int, int]
 class Subtitles(TextFile):
     """SubRip and WebVTT."""
 
-    def parse(self, text: str) -> Iterator[str | tuple[str, Unit]]:
+    def parse(self, text: str) -> Iterator[str]:
         """Yield what is kept, and each sentence with the times inside it."""
         if text.strip() and not _CUE.search(text):
             raise self.invalid("it has no line of times with text after it")
         position = 0
         for spans in _sentences(text):
-            begin, end = spans[0][0], spans[-1][1]
-            yield text[position:begin]
+            yield text[position : spans[0][0]]
             tokens = list(_tokens(text[slice(*spans[0])]))
             for before, after in pairwise(spans):
                 tokens.append(Token(text[before[1] : after[0]], "object", " "))
                 tokens += _tokens(text[slice(*after)])
-            yield text[begin:end], unit_of(tokens)
-            position = end
+            yield self.slot(tokens, escape_html if kind_of(self._path) == "vtt" else str)
+            position = spans[-1][1]
         yield text[position:]
 
-    def escape(self, text: str) -> str:
-        """Return the text: these formats have no escapes that players agree on."""
-        return text
-
-    def render(self, unit: Unit) -> str:
+    def render(self, slot: Slot, unit: Unit) -> str:
         """Write the cues of a sentence, each in at most two lines."""
         cues, times = [[]], []  # type: ignore[var-annotated]
         for piece in unit:
@@ -64,7 +60,7 @@ class Subtitles(TextFile):
             cues = self._shared_out(unit, len(cues))
         line_end = "\r\n" if "\r\n" in self._text else "\n"
         lines = [
-            self._wrapped(super(Subtitles, self).render(cue).strip()).replace("\n", line_end)
+            self._wrapped(super(Subtitles, self).render(slot, cue).strip()).replace("\n", line_end)
             for cue in cues
         ]
         return lines[0] + "".join(time + line for time, line in zip(times, lines[1:], strict=True))
@@ -135,14 +131,10 @@ def _sentence_end() -> re.Pattern[str]:
 def _tokens(text: str) -> Iterator[Token]:
     last = 0
     for match in _TAG.finditer(text):
-        yield from _words(text[last : match.start()])
+        yield from texts(text[last : match.start()])
         last = match.end()
         if match["name"]:
             yield Token(match[0], "end" if match["close"] else "begin", name=match["name"])
         else:
             yield Token(match[0], "object")
-    yield from _words(text[last:])
-
-
-def _words(text: str) -> Sequence[Token]:
-    return [Token(text, text=re.sub(r"\s+", " ", text))] if text else []
+    yield from texts(text[last:])

@@ -88,19 +88,20 @@ class XmlFormat:
         return [child for child in element if _name(child) in self.properties]
 
     def _append(self, parent: Element, piece: Piece) -> None:
-        if piece.item is not None:
-            piece.item.tail = None
-            parent.append(piece.item)
+        text = piece.text if piece.item is None else piece.item
+        if not isinstance(text, str):
+            text.tail = None
+            parent.append(text)
         elif self.leaf:
             namespace = parent.tag.rpartition("}")[0]
             leaf = etree.SubElement(parent, f"{namespace}}}{self.leaf}" if namespace else self.leaf)
-            leaf.text = piece.text
-            if piece.text != piece.text.strip():
+            leaf.text = text
+            if text != text.strip():
                 leaf.set(XML_SPACE, "preserve")
         elif len(parent):
-            parent[-1].tail = (parent[-1].tail or "") + piece.text
+            parent[-1].tail = (parent[-1].tail or "") + text
         else:
-            parent.text = (parent.text or "") + piece.text
+            parent.text = (parent.text or "") + text
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from lxml import etree
 from nmt.base.errors import UserError
 from nmt.documents import is_document, open_document
 from nmt.documents.pieces import Piece, placed, text_of
+from tests.documents import translated
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -164,19 +164,6 @@ FILES: dict[str, str | bytes] = {
 }
 
 
-def translated(
-    path: Path, translate: Callable[[str], str], is_rewritten: bool = True, target: str = "de"
-) -> bytes:
-    """Translate a document, linking each word to the word at its place."""
-    document = open_document(path, "en", target)
-    results = []
-    for unit in document.units:
-        text = text_of(unit)
-        links = [(index, index) for index in range(len(text.split()))]
-        results.append(placed(unit, translate(text), links) if is_rewritten else unit)
-    return document.translated(results)
-
-
 @pytest.fixture
 def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     content = FILES[request.param]
@@ -224,7 +211,7 @@ def test_rewritten_documents_have_the_same_units(path: Path) -> None:
 def test_markdown(path: Path) -> None:
     text = translated(path, str.upper).decode()
     assert "# THE *RED* HOUSE\n\nA DOG SEES **TWO CATS**. IT READS A [BOOK](https" in text
-    assert '/a "t"), `code x` AND ![picture](p.png).\n\n> ONE MAN SLEEPS.\n' in text
+    assert '/a "t"), `code x` AND ![PICTURE](p.png).\n\n> ONE MAN SLEEPS.\n' in text
     assert "\n| A `x\\|y` B | C |\n" in text
     assert "title: Kept" in text
     assert "```\nkept\n```\n- [ ] THE MAN SLEEPS\\*." in text
@@ -448,7 +435,7 @@ def test_documents_that_would_be_damaged(
 def test_markdown_of_other_systems(tmp_path: Path) -> None:
     text = (
         '\ufeff---\r\ntitle: kept\r\n---\r\n[^1]: A note.\n[ref]: http://x.y "kept"\n\n'
-        "![kept](a.png) $x_1$ [^1] a word\n"
+        "![](a.png) $x_1$ [^1] a word\n"
     )
     (tmp_path / "a.md").write_bytes(text.encode())
     assert translated(tmp_path / "a.md", str.upper).decode() == text.replace(
