@@ -287,6 +287,8 @@ def _load(folder: Path, device: torch.device | str) -> TrainedModel:
 
 def _load_config(path: Path) -> TrainedModelConfig:
     values = {"terminology": False, **load_values(path)}  # older folders lack this key
+    if "run" in values:
+        raise UserError(f"{path.parent}: this run has no model yet; its command continues it")
     # The version is checked first, because another version may have other keys.
     version = values.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:

@@ -124,7 +124,18 @@ def test_documents_are_short() -> None:
 PROGRAMS = {
     *("cat", "cd", "comet-score", "cp", "curl", "diff", "docker", "echo", "eval", "export", "git"),
     *("grep", "gunzip", "head", "iconv", "jupytext", "key=$", "ls", "mkdir", "openssl", "paste"),
-    *("pip", "pipx", "printf", "sbatch", "sha256sum", "source", "systemctl", "tail", "tar"),
+    *(
+        "pip",
+        "pipx",
+        "printf",
+        "sacrebleu",
+        "sbatch",
+        "sha256sum",
+        "source",
+        "systemctl",
+        "tail",
+        "tar",
+    ),
     *("tensorboard", "unzip", "wandb", "wc", "zcat"),
 }
 
@@ -263,6 +274,70 @@ def test_lines_are_divided_into_commands() -> None:
     first, second = command_lines(block)
     assert list(simple_commands(first)) == [["make", "b", "C=d  e"], ["f"], ["h"]]
     assert second == "j 'k;"
+
+
+READS = re.compile(  # files that a command reads
+    r"\b(?:FILE|DATA|GENERAL|SOURCE|TARGET|MODEL|BASELINE|glossary|check|general_test|text"
+    r"|\w+\.path|systems\.\w+)=([^\s\"]+)|\$ (?:cat|cp|head|paste) (?:-\w+ )*([^\s-]\S*)"
+)
+WRITES = re.compile(r"(?:>|\bOUT=|\bmkdir|\bclone .*) ?([\w./-]+)|\bcp .* ([\w./-]+)$")
+RUNS = re.compile(r"\b(?:run\.name|EXPERIMENT)=(\w+)")
+SHOWN = re.compile(r"^  ([\w./-]+)$|(outputs/[\w./-]+)")  # files in the output of a command
+
+
+def matches(pattern: re.Pattern[str], text: str) -> list[str]:
+    return [group for match in pattern.finditer(text) for group in match.groups() if group]
+
+
+def unmade_files(guide: Path) -> tuple[list[str], list[str]]:
+    """Return the files that a guide reads before they are written, and those that it writes.
+
+    The guides that are linked above its first section come before it.
+    """
+    text = guide.read_text(encoding="utf-8")
+    code = "".join(block["code"] for block in BLOCK.finditer(text)).replace("\\\n", "")
+    links = re.findall(r"\]\(([\w-]+\.md)\)", text.split("\n## ")[0])
+    made = [name for link in links for name in unmade_files(guide.parent / link)[1]]
+    unmade = []
+    for line in code.splitlines():
+        if not line.startswith("$ "):
+            made += matches(SHOWN, line)
+            continue
+        command = line.split("  # ")[0].rstrip()
+        for name in matches(READS, command):
+            start = re.split(r"[*{]", name)[0]
+            if not (
+                name.isupper() or any(m.startswith(start) or start.startswith(m) for m in made)
+            ):
+                unmade.append(name)
+        made += matches(WRITES, command)
+        made += (f"outputs/runs/{name}" for name in matches(RUNS, command))
+    return unmade, ["-", *made]
+
+
+GUIDES = [path for path in USERS if path.parent == FOLDERS[0]]
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=name_of)
+def test_guides_write_what_they_read(guide: Path) -> None:
+    assert unmade_files(guide)[0] == []
+
+
+def test_files_that_nothing_writes_are_found(tmp_path: Path) -> None:
+    (tmp_path / "before.md").write_text("```console\n$ make a ARGS=run.name=b\n  c/d.tsv\n```\n")
+    reads = "$ make e MODEL=outputs/runs/b DATA=c FILE=DIR\n$ e FILE=f \\\n MODEL=g > h\n$ cat h\n"
+    guide = tmp_path / "guide.md"
+    guide.write_text(f"[a](before.md)\n## J\n```console\n{reads}```\n")
+    assert unmade_files(guide)[0] == ["f", "g"]
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", *GUIDES], ids=name_of)
+def test_the_environment_is_activated_before_its_programs_run(document: Path) -> None:
+    lines = [line for block in blocks(document, "console") for line in command_lines(block)]
+    programs = [words[0] for line in lines for words in simple_commands(line)]
+    own = {"nmt", "python", "tensorboard", "torchrun"}
+    unactivated = programs[: programs.index("source")] if "source" in programs else programs
+    assert own.isdisjoint(unactivated)
 
 
 def raise_current(*_: object) -> None:

@@ -135,6 +135,12 @@ def test_the_model_of_a_run_folder_is_loaded(folder: Path, tmp_path: Path) -> No
     assert load_trained_model(run).config == load_trained_model(run / "model").config
 
 
+def test_a_run_without_a_model_is_not_a_damaged_model(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("run: {name: some_run}\n")
+    with pytest.raises(UserError, match=f"{tmp_path}: this run has no model yet"):
+        load_trained_model(tmp_path)
+
+
 def test_other_users_may_read_a_model_as_any_new_file(
     trained_model: TrainedModel, tmp_path: Path
 ) -> None:
