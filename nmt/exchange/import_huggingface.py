@@ -88,12 +88,23 @@ class HuggingFaceImporter:
 
     def open(self, model: TrainedModel, folder: ForeignFolder) -> Sequence[Runtime]:
         """Open the original model with transformers."""
-        folder.file(names.CONFIG_FILE)
+        path = folder.file(names.CONFIG_FILE)
+        _check_same(path, read_settings(folder, names.CONFIG_FILE, Settings))
         runtime = TransformersRuntime(model, folder.path)
         config = model.config.model
         table = sinusoidal_table(config.max_length, config.width, config.timescales)
         runtime.restore_positions(table[:, half_split(config.width)], _POSITION_TOLERANCE)
         return [runtime]
+
+
+def _check_same(path: Path, settings: Settings) -> None:
+    """Raise UserError if transformers gets another size, from a key such as `hidden_size`."""
+    from transformers import AutoConfig  # noqa: PLC0415
+
+    config = AutoConfig.from_pretrained(path.parent, local_files_only=True, trust_remote_code=False)
+    for key in names.SETTINGS:
+        if (value := getattr(settings, key)) != (other := getattr(config, key)):
+            raise UserError(f"{path}: {key}={value}, but transformers reads {other} from this file")
 
 
 def _tokenizers(

@@ -107,6 +107,16 @@ def compared(folder: Path, texts: list[str] = LINES) -> Verification:
     return found
 
 
+@pytest.mark.parametrize(
+    ("key", "name"), [("num_hidden_layers", "encoder_layers"), ("hidden_size", "d_model")]
+)
+def test_transformers_gets_no_other_sizes(folder: Path, key: str, name: str) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: 1_000_000}))
+    with pytest.raises(UserError, match=f"config.json: {name}=.*transformers reads 1000000"):
+        compared(folder)
+
+
 def test_a_model_of_opus_mt_computes_the_same(folder: Path) -> None:
     """A target language at the begin of a text is a piece."""
     found = compared(folder, [*LINES, *(f">>deu<< {line}" for line in LINES)])
