@@ -2,8 +2,7 @@
 
 import copy
 import re
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from lxml import etree
@@ -14,8 +13,9 @@ from nmt.documents.document import DocumentFile
 from nmt.documents.pieces import Piece, Unit, has_letters, text_of, to_unit, written
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
-_INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}))
+_INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}), is_unique=True)
 _STRING = re.compile(r'#[^~].*|(?:#~[ |]*)?(?:msg\w+(?:\[\d+\])?)?\s*"(?:[^"\\]|\\.)*"\s*')
+_CHARSET = re.compile(rb'"Content-Type:[^"\n]*charset=(?!CHARSET)([\w.:-]+)')
 # States of a target that is yet to be translated, in versions 1.2 and 2.
 _OPEN = {None, "new", "needs-translation", "initial"}
 
@@ -45,16 +45,23 @@ class Xliff(DocumentFile):
                     f" {source}-{target}; use another model or file"
                 )
         self._is_first = root.get("version", "1.2").startswith("1")
-        self._found: list[tuple[Element, Element, Unit]] = []
+        self._found: list[tuple[Element, Element, list[tuple[Element, Unit]]]] = []
         for element in root.iter(self._tag("trans-unit" if self._is_first else "segment")):
             if self._is_open(element):
-                filled = copy.deepcopy(element.find(self._tag("source")))
-                unit = _INLINE.read(filled)
-                if has_letters(text_of(unit)):
-                    self._found.append((element, filled, unit))
+                filled = copy.deepcopy(self._source_of(element))
+                segments = filled.iterfind(f".//{self._tag('mrk')}[@mtype='seg']")
+                units = [(one, _INLINE.read(one)) for one in list(segments) or [filled]]
+                units = [(one, unit) for one, unit in units if has_letters(text_of(unit))]
+                if units:
+                    self._found.append((element, filled, units))
 
     def _tag(self, name: str) -> str:
         return f"{self._namespace}{name}"
+
+    def _source_of(self, element: Element) -> Element:
+        """Return the source of a unit, in segments if it is divided."""
+        divided = element.find(self._tag("seg-source"))
+        return element.find(self._tag("source")) if divided is None else divided
 
     def _is_open(self, element: Element) -> bool:
         parents = [element, *element.iterancestors()]
@@ -71,19 +78,21 @@ class Xliff(DocumentFile):
     @property
     def units(self) -> list[Unit]:
         """The sources without a translation."""
-        return [unit for _, _, unit in self._found]
+        return [unit for _, _, units in self._found for _, unit in units]
 
     def translated(self, units: Sequence[Unit]) -> bytes:
         """Return the file with translations of all its units."""
-        for (element, filled, unit), translation in zip(self._found, units, strict=True):
+        translations = iter(units)
+        for element, filled, segments in self._found:
             target = element.find(self._tag("target"))
             if target is None:
-                source = element.find(self._tag("source"))
+                source = self._source_of(element)
                 target = etree.Element(self._tag("target"))
                 target.tail = source.tail
                 source.addnext(target)
-            if translation is not unit:
-                _INLINE.write(filled, _without_repeated_elements(translation))
+            for segment, unit in segments:
+                if (translation := next(translations)) is not unit:
+                    _INLINE.write(segment, translation)
             for child in list(target):
                 target.remove(child)
             target.text = filled.text
@@ -102,24 +111,6 @@ class Xliff(DocumentFile):
         return to_xml(self._tree)
 
 
-def _without_repeated_elements(unit: Unit) -> Unit:
-    """Leave each inline element only around its longest text: its id must not occur twice."""
-    longest: dict[Hashable, tuple[int, int]] = {}  # length of a run of pieces, and its first piece
-    current: dict[Hashable, tuple[int, int]] = {}
-    for index, piece in enumerate(unit):
-        before = {style: current.get(style, (0, index)) for style in piece.styles}
-        current = {s: (length + len(piece.text), first) for s, (length, first) in before.items()}
-        for style, run in current.items():
-            if run[0] > longest.get(style, (-1, 0))[0]:
-                longest[style] = run
-    kept: list[Piece] = []
-    inside: set[Hashable] = set()
-    for index, piece in enumerate(unit):
-        inside = {s for s in piece.styles if s in inside or longest[s][1] == index}
-        kept.append(replace(piece, styles=tuple(s for s in piece.styles if s in inside)))
-    return kept
-
-
 class Po(DocumentFile):
     """Messages of gettext."""
 
@@ -127,14 +118,19 @@ class Po(DocumentFile):
         super().__init__(path, source, target)
         import polib  # noqa: PLC0415 - of the packages for documents
 
+        data = path.read_bytes()
+        charset = _CHARSET.search(data)
+        self._encoding = "utf-8" if charset is None else charset[1].decode()
         try:
-            text = path.read_text(encoding="utf-8")
+            text = data.decode(self._encoding)
+            self._line_end = "\r\n" if "\r\n" in text else "\n"
+            text = text.replace("\r\n", "\n")
             # polib takes the last letter of an unfinished string for its quote.
             for number, line in enumerate(text.split("\n"), start=1):
                 if '"' in line and not line.startswith("# ") and not _STRING.fullmatch(line):
                     raise ValueError(f"line {number}: a quote is missing")
-            self._text, self._file = text, polib.pofile(text)
-        except (OSError, ValueError) as error:
+            self._text, self._file = text, polib.pofile(text.removeprefix("\ufeff"))
+        except (LookupError, OSError, ValueError) as error:
             raise self.invalid(error) from None
         self._open = [
             entry
@@ -159,7 +155,11 @@ class Po(DocumentFile):
                 numbers = sorted(entry.msgstr_plural) or [0, 1]
                 entry.msgstr = ""
                 entry.msgstr_plural = {n: plural if n else singular for n in numbers}
-        return self._with_entries().encode()
+        text = self._with_entries().replace("\n", self._line_end)
+        try:
+            return text.encode(self._encoding)
+        except UnicodeEncodeError:
+            return text.replace(f"charset={self._encoding}", "charset=UTF-8", 1).encode()
 
     def _with_entries(self) -> str:
         """Return the file with the entries that were open; others stay as they are wrapped."""
@@ -170,6 +170,6 @@ class Po(DocumentFile):
             if id(entry) in opened:
                 block = lines[entry.linenum - 1 : end - 1]
                 num_blank = len(block) - len("\n".join(block).rstrip("\n").split("\n"))
-                written = str(entry).rstrip("\n").split("\n")
-                lines[entry.linenum - 1 : end - 1] = [*written, *[""] * num_blank]
+                message = str(entry).rstrip("\n").split("\n")
+                lines[entry.linenum - 1 : end - 1] = [*message, *[""] * num_blank]
         return "\n".join(lines)

@@ -89,7 +89,6 @@ class Token:
 
 def unit_of(tokens: Sequence[Token]) -> Unit:
     """Build a unit; begins and ends without a partner become objects."""
-    tokens = _with_joined_objects(tokens)
     partner: dict[int, int] = {}
     opened: list[int] = []
     for index, token in enumerate(tokens):
@@ -113,22 +112,6 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
         else:
             unit.append(Piece(token.text, tuple(styles), token.raw))
     return to_unit(unit)
-
-
-def _with_joined_objects(tokens: Sequence[Token]) -> list[Token]:
-    """Make objects between which there are only blanks one object, blanks included."""
-    joined: list[Token] = []
-    for token in tokens:
-        joined.append(token)
-        while len(joined) > 2:
-            first, blank, last = joined[-3:]
-            is_blank = blank.kind == "text" and blank.text and not blank.text.strip()
-            if not (
-                first.kind == last.kind == "object" and is_blank and not first.text + last.text
-            ):
-                break
-            joined[-3:] = [Token(first.raw + blank.raw + last.raw, "object")]
-    return joined
 
 
 def symbol(source: str, begin: int, end: int, text: str) -> Token:

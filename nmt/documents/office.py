@@ -29,31 +29,63 @@ class _Kind:
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_OFFICE, _TABLE, _TEXT = (
+    f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}" for name in ("office", "table", "text")
+)
+
+_INLINE = {
+    *("r", "hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"),
+    "sdtContent",
+}
+_DRAWING = XmlFormat(
+    frozenset({"r"}),
+    leaf="t",
+    properties=frozenset({"pPr", "rPr", "endParaRPr"}),
+    blanks={"br": "\n", "tab": " "},
+)
 
 _KINDS = {
     "docx": _Kind(
-        re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml"),
+        re.compile(
+            r"word/(?:(?:document|header\d*|footer\d*|footnotes|endnotes|comments)"
+            r"|(?:diagrams|charts)/[^/]+)\.xml"
+        ),
         (f"{_W}p", f"{_A}p"),
         XmlFormat(
-            frozenset(["r", "hyperlink", "ins", "smartTag", "sdt", "sdtContent", "fldSimple"]),
-            "t",
-            frozenset({"pPr", "rPr", "sdtPr", "sdtEndPr", "endParaRPr"}),
-            {"br": "\n", "cr": "\n", "tab": " ", "noBreakHyphen": ""},
-            frozenset({"proofErr", "lastRenderedPageBreak"}),
+            frozenset(
+                [
+                    "r",
+                    "hyperlink",
+                    "ins",
+                    "moveTo",
+                    "smartTag",
+                    "customXml",
+                    "dir",
+                    "bdo",
+                    "sdt",
+                    "sdtContent",
+                ]
+            ),
+            leaf="t",
+            properties=frozenset(
+                ["pPr", "rPr", "sdtPr", "sdtEndPr", "endParaRPr", "smartTagPr", "customXmlPr"]
+            ),
+            blanks={"br": "\n", "cr": "\n", "tab": " "},
+            dropped=frozenset({"proofErr", "lastRenderedPageBreak"}),
         ),
     ),
     "pptx": _Kind(
-        re.compile(r"ppt/(?:slides|notesSlides|diagrams)/[^/]+\.xml"),
+        re.compile(r"ppt/(?:slides|notesSlides|diagrams|charts|comments)/[^/]+\.xml"),
         (f"{_A}p",),
-        XmlFormat(
-            frozenset({"r"}), "t", frozenset({"pPr", "rPr", "endParaRPr"}), {"br": "\n", "tab": " "}
-        ),
+        _DRAWING,
     ),
     "xlsx": _Kind(
-        re.compile(r"xl/(?:sharedStrings|worksheets/sheet\d+)\.xml"),
-        (f"{_S}si", f"{_S}is"),
-        XmlFormat(frozenset({"r"}), "t", frozenset({"rPr"})),
+        re.compile(
+            r"xl/(?:sharedStrings|(?:comments/)?comments?\d*|(?:worksheets/sheet|drawings/drawing|charts/chart)\d+)"
+            r"\.xml"
+        ),
+        (f"{_S}si", f"{_S}is", f"{_S}text", f"{_A}p"),
+        _DRAWING,
     ),
     "odt": _Kind(
         re.compile(r"(?:content|styles)\.xml"),
@@ -69,9 +101,10 @@ _KINDS = {
         ("ParagraphStyleRange",),
         XmlFormat(
             frozenset({"CharacterStyleRange", "HyperlinkTextSource", "XMLElement"}),
-            "Content",
-            frozenset({"Properties"}),
-            {"Br": "\n"},
+            leaf="Content",
+            run="CharacterStyleRange",
+            properties=frozenset({"Properties"}),
+            blanks={"Br": "\n"},
         ),
     ),
 }
@@ -108,7 +141,8 @@ class Archive(DocumentFile):
         # Inner paragraphs, as of a text box, first: their elements move with the outer ones.
         for paragraph in reversed(list(tree.iter(*self._kind.paragraphs))):
             unit = self._kind.form.read(paragraph)
-            if has_letters(text := text_of(unit)) and text not in kept:
+            is_kept = text_of(unit) in kept or any(map(_is_kept, paragraph.iterancestors()))
+            if has_letters(text_of(unit)) and not is_kept:
                 self._paragraphs.append((paragraph, unit))
         self._paragraphs.reverse()
 
@@ -130,6 +164,14 @@ class Archive(DocumentFile):
                 data = archive.read(entry) if tree is None else to_xml(tree)
                 written.writestr(entry, data, entry.compress_type)
         return out.getvalue()
+
+
+def _is_kept(element: Element) -> bool:
+    """Return whether an element of OpenDocument has deleted text, or a cell that is computed."""
+    is_cell = element.tag == f"{_TABLE}table-cell"
+    is_text = element.get(f"{_OFFICE}value-type", "string") == "string"
+    is_computed = is_cell and (element.get(f"{_TABLE}formula") or not is_text)
+    return bool(is_computed) or element.tag == f"{_TEXT}tracked-changes"
 
 
 def _table_headers(archive: zipfile.ZipFile) -> set[str]:

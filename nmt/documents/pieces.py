@@ -7,7 +7,7 @@ footnote mark. Only the text is translated. Formats and objects follow the word 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -55,7 +55,7 @@ def to_unit(pieces: Iterable[Piece]) -> Unit:
         last = unit[-1] if unit else Piece("")
         text = piece.text
         if piece.item is None and last.item is not None and not last.text and text[:1] == " ":
-            before = unit[-2].text if len(unit) > 1 else " "
+            before = next((one.text for one in reversed(unit) if one.text), " ")
             if before[-1:] == " ":
                 unit[-1] = replace(last, is_word=True)
                 text = text[1:]
@@ -137,12 +137,30 @@ def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit
     result += _runs(translation, styles, last, len(translation))
     # A blank between two pieces is in the elements that both are in.
     framed = [Piece(""), *result, Piece("")]
-    return [
-        replace(piece, styles=common(before.styles, after.styles))
-        if piece.item is None and piece.text.isspace()
-        else piece
-        for before, piece, after in zip(framed, result, framed[2:], strict=False)
-    ]
+    for index, piece in enumerate(result):
+        if piece.item is None and piece.text.isspace():
+            shared = common(framed[index].styles, framed[index + 2].styles)
+            result[index] = replace(piece, styles=shared)
+    return result
+
+
+def without_repeated(unit: Sequence[Piece], is_unique: Callable[[Hashable], bool]) -> Unit:
+    """Leave each element that must not occur twice only around its longest text."""
+    longest: dict[Hashable, tuple[int, int]] = {}  # length of a run of pieces, and its first piece
+    current: dict[Hashable, tuple[int, int]] = {}
+    for index, piece in enumerate(unit):
+        before = {style: current.get(style, (0, index)) for style in piece.styles}
+        current = {s: (length + len(piece.text), first) for s, (length, first) in before.items()}
+        for style, run in current.items():
+            if run[0] > longest.get(style, (-1, 0))[0]:
+                longest[style] = run
+    kept: list[Piece] = []
+    inside: set[Hashable] = set()
+    for index, piece in enumerate(unit):
+        inside = {s for s in piece.styles if s in inside or longest[s][1] == index}
+        some = tuple(s for s in piece.styles if s in inside or not is_unique(s))
+        kept.append(replace(piece, styles=some))
+    return kept
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
@@ -180,7 +198,9 @@ def _styles(
             having = [word for word, some in enumerate(within) if wanted in some]
             position = having[len(having) // 2]
             near = min(len(found) - 1, position * len(found) // len(words))
-            chosen[next((j for j, i in linked.items() if i == position), near)] = wanted
+            index = next((j for j, i in linked.items() if i == position), near)
+            # What was chosen for the word must not get lost, either.
+            chosen[index] = (*wanted, *(s for s in chosen[index] or () if s not in wanted))
     before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
     result = [base] * len(translation)
     for index, (begin, end) in enumerate(found):
@@ -196,8 +216,7 @@ def _styles(
     result.append(())
     for index, character in enumerate(translation):
         if character.isspace() and index > 0:
-            shared = common(result[index - 1], result[index + 1])
-            result[index] = shared if shared in by_character else base
+            result[index] = common(result[index - 1], result[index + 1])
     return result
 
 

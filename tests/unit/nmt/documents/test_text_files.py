@@ -166,3 +166,16 @@ def test_only_text_is_translated(tmp_path: Path, kind: str, line_end: str) -> No
     assert "".join(result.lower().split()) == "".join(source.lower().split())
     pairs = zip(words(source), words(result), strict=True)
     assert {one for one, other in pairs if one == other and other.islower()} == set(kept.split())
+
+
+@pytest.mark.parametrize("charset", ["ISO-8859-1", "ASCII", "UTF-8"])
+def test_po_keeps_its_encoding_and_what_is_no_message(tmp_path: Path, charset: str) -> None:
+    begin = 'msgid ""\r\nmsgstr ""\r\n"Content-Type: text/plain; charset={}\\n"\r\n\r\n# kept\r\n'
+    message = '#, fuzzy, c-format\r\n#| msgid "kept"\r\nmsgctxt "kept"\r\nmsgid "a %d\\tdog\\n"\r\n'
+    end = '\r\n\r\n#~ msgid "kept"\r\n#~ msgstr "kept"\r\n'
+    path = tmp_path / "a.po"
+    path.write_bytes(f'{begin.format(charset)}{message}msgstr "old"{end}'.encode(charset))
+    is_latin = charset == "ISO-8859-1"
+    expected = begin.format(charset if is_latin else "UTF-8") + message + 'msgstr "Ä %D\\tDOG\\n"'
+    data = translated(path, lambda text: text.upper().replace("A ", "Ä "))
+    assert data.decode("latin1" if is_latin else "utf-8") == expected + end
