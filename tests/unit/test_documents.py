@@ -124,19 +124,8 @@ def test_documents_are_short() -> None:
 PROGRAMS = {
     *("cat", "cd", "comet-score", "cp", "curl", "diff", "docker", "echo", "eval", "export", "git"),
     *("grep", "gunzip", "head", "iconv", "jupytext", "key=$", "ls", "mkdir", "openssl", "paste"),
-    *(
-        "pip",
-        "pipx",
-        "printf",
-        "sacrebleu",
-        "sbatch",
-        "sha256sum",
-        "source",
-        "systemctl",
-        "tail",
-        "tar",
-    ),
-    *("tensorboard", "unzip", "wandb", "wc", "zcat"),
+    *("pip", "pipx", "printf", "sacrebleu", "sbatch", "sha256sum", "source", "systemctl", "tail"),
+    *("tar", "tensorboard", "unzip", "wandb", "wc", "zcat"),
 }
 
 
@@ -306,9 +295,8 @@ def unmade_files(guide: Path) -> tuple[list[str], list[str]]:
         command = line.split("  # ")[0].rstrip()
         for name in matches(READS, command):
             start = re.split(r"[*{]", name)[0]
-            if not (
-                name.isupper() or any(m.startswith(start) or start.startswith(m) for m in made)
-            ):
+            is_made = any(one.startswith(start) or start.startswith(one) for one in made)
+            if not (is_made or name.isupper()):
                 unmade.append(name)
         made += matches(WRITES, command)
         made += (f"outputs/runs/{name}" for name in matches(RUNS, command))
