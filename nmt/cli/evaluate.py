@@ -120,9 +120,9 @@ def _folders(arguments: _Arguments) -> list[Path]:
         return folders
     try:
         return [find_model()]
-    except UserError:
+    except UserError as error:
         if not arguments.systems:
-            raise
+            raise UserError(f"{error}, or translations with systems.NAME=FILE") from None
         return []
 
 

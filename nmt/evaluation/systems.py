@@ -69,12 +69,19 @@ def open_systems(folders: Sequence[Path], others: Mapping[str, str]) -> list[Sys
     """Open the folders of models and the files of translations by other systems, given by name.
 
     Raises:
-        UserError: a folder has no model, a file cannot be read, or two systems have the same name.
+        UserError: a folder has no model, a file cannot be read or is blank, or two systems have the
+            same name.
     """
     systems = [open_system(folder) for folder in folders]
+    for name, file in others.items():
+        if not file:
+            raise UserError(f"systems.{name}= names no file of translations; name one")
     systems += [
         System(name, Path(file), None, read_lines(Path(file))) for name, file in others.items()
     ]
+    for system in systems:
+        if system.translations is not None and not any(map(str.strip, system.translations)):
+            raise UserError(f"{system.model}: has no translations, only blank lines; name another")
     names = [system.name for system in systems]
     for name in names:
         if names.count(name) > 1:

@@ -133,6 +133,9 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
             known_as = f"{identity.known_as}, by the checksum of its references"
             lines.append(f"{test_set.name} is {known_as}")
         lines += [f"warning: {test_set.name}: {warning}" for warning in identity.warnings]
+        if blank := sum(not line.strip() for line in evaluation.hypotheses):
+            number = f"{blank:,} of {len(evaluation.hypotheses):,} translations"
+            lines.append(f"warning: {evaluation.system}: {number} are blank and count as wrong")
         if test_set.leakage is not None:
             text = "the training text" + (f" of {evaluation.system}" if names_system else "")
             lines.append(f"{test_set.name}: {text} contains {describe_leakage(test_set.leakage)}")

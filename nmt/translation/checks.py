@@ -1,7 +1,7 @@
 """Comparison of a translation with its source: what was lost, added or changed.
 
 The checks know no language. They compare what both sides must have in common: protected spans,
-numbers, brackets, the kind of the last punctuation mark, and about the length.
+numbers and their units, brackets, the kind of the last punctuation mark, and about the length.
 """
 
 import re
@@ -9,14 +9,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from unicodedata import normalize
 
 from nmt.base.languages import closing_marks, sentence_marks
+from nmt.translation.icu import Message
 from nmt.translation.numbers import AS_WRITTEN, numbers, spellings, split_dates
 from nmt.translation.request import Request, Translation
-from nmt.translation.spans import essence, without_spans
+from nmt.translation.spans import amounts, essence, without_spans
 
 _QUESTION = "?？؟;՞⁇"
-_BRACKETS = "()[]"
+_BRACKETS = "()[]{}"
+_USUAL = str.maketrans("【】〔〕", "[][]")
 # (length + 20) of the translation divided by that of the source. Between Chinese and English the
 # usual quotient is up to 5.
 _QUOTIENTS = 0.15, 7.0
@@ -24,18 +27,24 @@ _QUOTIENTS = 0.15, 7.0
 
 def findings(source: str, translation: str) -> list[str]:
     """Return what is wrong with a translation, each as a phrase; an empty source is right."""
-    essences = [essence(text, with_numbers=False) for text in (source, translation)]
+    messages = [Message.parse(text) for text in (source, translation)]
+    texts = [message.plain for message in messages]
+    essences = [essence(text, with_numbers=False) for text in texts]
     found = [
+        *_differences("", *(message.kept for message in messages)),
         *_differences("", *(list(spans.elements()) for spans, _ in essences)),
         *_differences_of_numbers(source, translation),
+        *_differences("", *_changed_units(source, translation)),
     ]
+    if messages[0].is_malformed:
+        found.append("the plural or select of the source is malformed")
     if essences[1][1] < essences[0][1]:
         found.append(f"{essences[1][1]} instead of {essences[0][1]} pairs of tags around words")
+    bare = [without_spans(text)[0] for text in texts]
     for bracket in _BRACKETS:
-        counts = source.count(bracket), translation.count(bracket)
+        counts = [normalize("NFKC", one).translate(_USUAL).count(bracket) for one in bare]
         if counts[0] != counts[1]:
             found.append(f"{counts[1]} instead of {counts[0]} of {bracket}")
-    bare = [without_spans(text)[0] for text in (source, translation)]
     ends = [_end().search(text) for text in bare]
     kinds = [end and ("question" if end[0] in _QUESTION else "other") for end in ends]
     if kinds[0] != kinds[1]:
@@ -114,6 +123,20 @@ def _differences_of_numbers(source: str, translation: str) -> list[str]:
             else:
                 found.append(f"date {date} is {outcome}")
     return [*found, *_differences("number ", *(list(one.elements()) for one in counts))]
+
+
+def _changed_units(source: str, translation: str) -> list[list[str]]:
+    """Return the amounts on each side whose number has another unit on the other side.
+
+    A unit may be a word on one side.
+    """
+    sides = [{one[:2]: one[2] for one in amounts(text)} for text in (source, translation)]
+    changed = [sides[i].keys() - sides[1 - i].keys() for i in (0, 1)]
+    both = set.intersection(*({number for number, _ in keys} for keys in changed))
+    return [
+        [text for key, text in side.items() if key in keys and key[0] in both]
+        for side, keys in zip(sides, changed, strict=True)
+    ]
 
 
 def _differences(kind: str, source: Sequence[str], translation: Sequence[str]) -> list[str]:

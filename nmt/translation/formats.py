@@ -21,6 +21,7 @@ from nmt.translation.request import Request, Translation
 END = "</s>"
 """EOS in lists of pieces."""
 
+_RESULTS = "translations"  # key of the output
 _EXAMPLE = 'write one object per line, such as {"source": "A text."}'
 
 
@@ -108,6 +109,8 @@ def _parse_json(line: str) -> Request:
         raise UserError(f"{where}: {problem['msg']}; {_EXAMPLE}") from None
     except (RecursionError, ValueError) as error:
         raise UserError(one_line(f"is not valid JSON: {error}; {_EXAMPLE}")) from None
+    if _RESULTS in record:
+        raise UserError(f"has the key {_RESULTS}, which the output writes; rename or remove it")
     required, banned = tuple(values.get("required", ())), tuple(values.get("banned", ()))
     prefix = values.get("prefix", "")
     return Request(values["source"], prefix, required, banned=banned, record=record)
@@ -157,7 +160,7 @@ class LineWriter:
         """Format one line with its end."""
         if self.format is TextFormat.jsonl:
             record = request.record or {"source": request.source}
-            record = {**record, "translations": list(map(self._details, translations))}
+            record = {**record, _RESULTS: list(map(self._details, translations))}
             return json.dumps(record, ensure_ascii=False) + "\n"
         # Minimum Bayes risk selects one translation.
         is_selected = translations[0].utility is not None

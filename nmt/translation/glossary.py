@@ -6,17 +6,16 @@ as the glossary writes it, or inflected as in the training text.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice, product
 from pathlib import Path
-from typing import TypeVar
 
 import regex
 
 from nmt.base.files import file_inside, read_lines
-from nmt.base.languages import has_word_blanks
+from nmt.base.languages import has_word_blanks, unspaced_characters
 from nmt.base.layout import FORMS_FILE
 from nmt.base.terms import WORD, lemma, with_terms
 from nmt.trained_model import TrainedModel, word_forms
@@ -27,8 +26,6 @@ _MOST_FORMS = 16  # of one term
 MOST_WORDS = 100_000
 """Number of word forms that a model folder has: the most frequent ones."""
 
-
-Key = TypeVar("Key", bound=Hashable)
 
 TermForms = Mapping[str, Sequence[str]]
 """Forms of the targets of terms."""
@@ -82,50 +79,40 @@ class Glossary:
 
         From left to right, the longest term at each word is taken; those to be used exactly first.
         """
-        if not has_word_blanks(self.source):
-            for match in self._pattern.finditer(text):
-                # Other rules of case, as of the Turkic dotted I, may match no term.
-                same = self._by_text.get(match[0].casefold(), ())
-                fitting = (t for t in same if not t.is_exact or t.source == match[0])
-                yield from ((*match.span(), term) for term in islice(fitting, 1))
-            return
-        words = list(WORD.finditer(text))
-        keys = [_key(word[0], self.source) for word in words]
+        tokens, keys = _tokens(text, self.source)
         start = 0
-        while start < len(words):
-            longest = min(self._longest, len(words) - start)
+        while start < len(tokens):
+            longest = min(self._longest, len(tokens) - start)
             taken = start + 1
-            for end in range(start + longest, start, -1):
-                candidates = self._by_key.get(tuple(keys[start:end]), ())
-                term = next(
-                    (t for t in candidates if _matches(t, text, words[start:end], self.source)),
-                    None,
-                )
-                if term:
-                    yield words[start].start(), words[end - 1].end(), term
-                    taken = end
+            begin = tokens[start].start()
+            for after in range(start + longest, start, -1):
+                candidates = self._by_key.get((keys[start].lstrip(), *keys[start + 1 : after]), ())
+                end = tokens[after - 1].end()
+                is_word = after == taken
+                fitting = (t for t in candidates if self._fits(t, text, begin, end, is_word))
+                if term := next(fitting, None):
+                    yield begin, end, term
+                    taken = after
                     break
             start = taken
 
-    @cached_property
-    def _by_text(self) -> dict[str, list[Term]]:
-        """The terms by their text, in languages without blanks between words."""
-        return self._grouped(str.casefold)
-
-    @cached_property
-    def _pattern(self) -> "regex.Pattern[str]":
-        longest_first = sorted(self._by_text, key=len, reverse=True)
-        return regex.compile("|".join(map(regex.escape, longest_first)), regex.IGNORECASE)
+    def _fits(self, term: Term, text: str, begin: int, end: int, is_word: bool) -> bool:
+        """Return whether a part of a text with the right keys is a term."""
+        before, after = text[max(0, begin - 1) : begin], text[end : end + 1]
+        sides = (before, term.source[0]), (after, term.source[-1])
+        is_longer = any(one == own and not own.isalnum() for one, own in sides)
+        is_other = is_longer or after in ("+", "#")  # C++ and C#, not C
+        is_same = not term.is_exact or text[begin:end] == term.source
+        # Any word may have a capital at the start of a sentence.
+        has_case = not is_word or begin == 0 or term.fits(text[begin:end], self.source)
+        return not is_other and is_same and has_case
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, ...], list[Term]]:
-        return self._grouped(lambda text: tuple(_key(w, self.source) for w in WORD.findall(text)))
-
-    def _grouped(self, key: Callable[[str], Key]) -> dict[Key, list[Term]]:
-        """Return the terms by a key of their source, those to be used exactly first."""
-        by_key: defaultdict[Key, list[Term]] = defaultdict(list)
+        """The terms by the keys of their tokens, those to be used exactly first."""
+        by_key: defaultdict[tuple[str, ...], list[Term]] = defaultdict(list)
         for term in sorted(self.terms, key=lambda term: not term.is_exact):
-            by_key[key(term.source)].append(term)
+            by_key[tuple(_tokens(term.source, self.source)[1])].append(term)
         return by_key
 
     @cached_property
@@ -197,8 +184,9 @@ class Glossary:
         """Return whether a form occurs in a text, not inside a longer word."""
         if not has_word_blanks(self.target):
             return form in text
-        pattern = rf"(?<![\p{{L}}\p{{N}}]){regex.escape(form)}(?![\p{{L}}\p{{N}}])"
-        return regex.search(pattern, text) is not None
+        before = r"(?<![\p{L}\p{N}])" * form[0].isalnum()
+        after = r"(?![\p{L}\p{N}])" * form[-1].isalnum()
+        return regex.search(before + regex.escape(form) + after, text) is not None
 
 
 def open_glossary(path: Path, models: Sequence[TrainedModel], folder: Path) -> Glossary:
@@ -241,14 +229,18 @@ def _key(word: str, language: str) -> str:
     return lemma(word, language).casefold()
 
 
-def _matches(term: Term, text: str, words: "Sequence[regex.Match[str]]", language: str) -> bool:
-    """Return whether matched words of a text are a term with its symbols, as in C++ or .NET."""
-    parts = list(WORD.finditer(term.source))
-    before, after = term.source[: parts[0].start()], term.source[parts[-1].end() :]
-    begin, end = words[0].start(), words[-1].end()
-    has_symbols = text[:begin].endswith(before) and text[end:].startswith(after)
-    is_other = not after and text[end : end + 1] in ("+", "#")
-    is_same = not term.is_exact or text[begin:end] == term.source[len(before) : parts[-1].end()]
-    # Any word may have a capital at the start of a sentence.
-    is_fitting = len(words) > 1 or begin == 0 or term.fits(text[begin:end], language)
-    return has_symbols and not is_other and is_same and is_fitting
+def _tokens(text: str, language: str) -> "tuple[list[regex.Match[str]], list[str]]":
+    """Return the words and symbols of a text and their keys, after white space with a blank.
+
+    Letters of scripts without blanks between words are tokens of their own.
+    """
+    found = list(_token().finditer(text))
+    blanks = (" " * text[max(0, one.start() - 1) : one.start()].isspace() for one in found)
+    return found, [f"{b}{_key(one[0], language)}" for b, one in zip(blanks, found, strict=True)]
+
+
+@cache
+def _token() -> "regex.Pattern[str]":
+    letter = rf"[[\p{{L}}\p{{N}}]--[{unspaced_characters()}]]"
+    inner = rf"[{letter}\p{{M}}]"
+    return regex.compile(rf"{letter}(?:[{inner}'’-]*{inner})?|\S", regex.VERSION1)

@@ -40,15 +40,33 @@ class Message:
             return cls([text])
         ends: dict[int, int] = {}  # closing brace of each opening one
         opened: list[int] = []
-        for brace in re.finditer(r"[{}]", text):
+        for brace in re.finditer(r"'[{}]+'|[{}]", text):  # those in apostrophes are text
             if brace[0] == "{":
                 opened.append(brace.start())
-            elif opened:
+            elif opened and brace[0] == "}":
                 ends[opened.pop()] = brace.start()
         message = cls()
         longest = max(map(len, re.findall(r"\{(_*)", text)))
         _Parser(message, text, ends, "_" * (longest + 1)).add(0, len(text))
         return message
+
+    @property
+    def is_malformed(self) -> bool:
+        """Whether there is a plural or select that cannot be parsed."""
+        return any(map(_HEAD.search, self.texts))
+
+    @property
+    def plain(self) -> str:
+        """All texts, without placeholders for arguments."""
+        texts = " ".join(self.texts)
+        return _PLACEHOLDER.sub(lambda one: "" if one[1] in self.arguments else one[0], texts)
+
+    @property
+    def kept(self) -> list[str]:
+        """What is not translated."""
+        return [
+            part for parts in self.arguments.values() for part in parts if isinstance(part, str)
+        ]
 
     def joined(self, found: Sequence[Sequence[Translation]]) -> list[Translation]:
         """Return the translations of the message, from those of its texts.

@@ -10,7 +10,7 @@ from nmt.translation.documents import Document
 from nmt.translation.icu import Message
 from nmt.translation.protection import Protection, SpanCounts
 from nmt.translation.request import Request, Translation
-from nmt.translation.spans import protected_spans
+from nmt.translation.spans import without_spans
 from nmt.translation.translator import Translator
 
 Progress = Callable[[float], None]
@@ -46,11 +46,17 @@ class Pipeline:
         """Raise UserError if the constraints of a request cannot be fulfilled."""
         if not request.is_constrained:
             return
-        has_spans = protected_spans(request.source) or Message.parse(request.source).arguments
-        if self.protection and has_spans:
+        phrases = [request.prefix, *request.required, *request.banned]
+        spans = [mark.text for one in phrases for mark in without_spans(one, with_numbers=False)[1]]
+        if self.protection and spans:
             raise UserError(
-                "prefix, required and banned do not apply to text with protected spans; remove them"
-                " or protect=true"
+                f"prefix, required and banned cannot have protected spans such as {spans[0]}; leave"
+                " it out, as it is kept anyway, or remove protect=true"
+            )
+        if self.protection and Message.parse(request.source).arguments:
+            raise UserError(
+                "prefix, required and banned do not apply to the texts of a plural or select;"
+                " remove them or protect=true"
             )
         if self.language:
             raise UserError(

@@ -65,7 +65,11 @@ class _Insertion:
 
 
 def insert_marks(
-    source: str, translation: str, marks: Sequence[Mark], weights: Weights | None
+    source: str,
+    translation: str,
+    marks: Sequence[Mark],
+    weights: Weights | None,
+    first: int = 0,
 ) -> str:
     """Insert the marks of a source into its translation.
 
@@ -75,10 +79,11 @@ def insert_marks(
         marks: what `without_spans` removed, in the order of the source.
         weights: how much each word of the translation attends to each source word; None takes
             words at the same relative place.
+        first: number of words of the translation that stay before all marks.
     """
     if not translation.strip():
         return "".join(mark.text for mark in marks)
-    return _Placement(source, translation, weights).text(_tree(marks))
+    return _Placement(source, translation, weights).text(_tree(marks), first)
 
 
 def _tree(marks: Sequence[Mark]) -> _Pair:
@@ -113,11 +118,12 @@ class _Placement:
             own /= np.maximum(own.sum(1, keepdims=True), _SMALLEST)
             self._weights, self._best = own, own.argmax(0).tolist()
 
-    def text(self, root: _Pair) -> str:
-        """Return the translation with marks."""
+    def text(self, root: _Pair, first: int) -> str:
+        """Return the translation with marks after its first words."""
         before: list[list[_Insertion]] = [[] for _ in self._found]
         after: list[list[_Insertion]] = [[] for _ in self._found]
-        root.words = (0, len(self._found) - 1)
+        last = len(self._found) - 1
+        root.words = (min(first, last), last)
         stack: list[_Pair | _Insertion] = [root]
         while stack:
             item = stack.pop()

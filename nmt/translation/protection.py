@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nmt.translation.alignment import Aligner
+from nmt.translation.icu import Message
 from nmt.translation.placement import insert_marks
 from nmt.translation.request import Request, Translation
 from nmt.translation.spans import (
@@ -116,17 +117,23 @@ class Protection:
             # Text with spans → the first translation without spans that gave it.
             bare: dict[str, str] = {}
             inserted = []
+            source, required = attempt.request.source, attempt.request.required
+            first = len(attempt.request.prefix.split())
             for one in some:
-                text = insert_marks(attempt.request.source, one.text, attempt.marks, next(weights))
+                text = insert_marks(source, one.text, attempt.marks, next(weights), first)
+                lost = [phrase for phrase in required if phrase in one.text and phrase not in text]
+                notes = (*one.notes, *map("a span is inside the required phrase {}".format, lost))
                 if bare.setdefault(text, one.text) == one.text:
-                    inserted.append(replace(one, text=text))
+                    inserted.append(replace(one, text=text, notes=notes))
             found[index] = inserted
         return found
 
 
 def _untranslated(text: str) -> Translation:
-    note = ("not translated, because no translation keeps its protected spans",)
-    return Translation(text, 0.0, notes=note if has_words(text) else ())
+    reason = "no translation keeps its protected spans"
+    if Message.parse(text).is_malformed:
+        reason = "its plural or select is malformed; correct its braces"
+    return Translation(text, 0.0, notes=(f"not translated, because {reason}",) * has_words(text))
 
 
 def _attempts(request: Request, translator: Translator) -> Iterator[_Attempt]:
@@ -134,13 +141,13 @@ def _attempts(request: Request, translator: Translator) -> Iterator[_Attempt]:
 
     These are the text as it is, if the model knows the characters of its spans; without spans but
     with numbers; with these required; and without all spans. There is no attempt if there are only
-    spans.
+    spans, or a malformed plural or select.
     """
     text = request.source
     spans = protected_spans(text)
     if not spans:
         yield _Attempt(request)
-    if not spans or not has_words(text):
+    if not spans or not has_words(text) or Message.parse(text).is_malformed:
         return
     if knows := translator.can_write("".join(spans)):
         yield _Attempt(request)

@@ -1,57 +1,82 @@
 """Protected spans, which a translation keeps as they are, and texts without them.
 
-These are tags of HTML, XML and XLIFF with the native code in them, entities, addresses, file paths,
-code in backquotes, placeholders of many programs, and numbers with units.
+These are tags of HTML, XML and XLIFF with native code and scripts in them, comments, entities,
+addresses, names such as @user and #topic, file paths, code in backquotes, placeholders and escapes
+of many programs, and numbers with units or currencies.
 """
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
+from unicodedata import category, normalize
 
 from nmt.base.languages import closing_marks, num_words, sentence_marks
 from nmt.translation.numbers import numbers, spellings
 
+# Letters, digits and underscores of words, apart from scripts without blanks and from Korean, in
+# which other words follow a placeholder without a blank.
+_LETTER = r"(?:(?![\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\uffff\U00020000-\U0003ffff])\w)"
+_CURRENCY = r"""(?: [A-Z]{0,3} [$¢£¤¥฿\u20a0-\u20cf＄￠￡￥￦] | (?: AED|ARS|AUD|BRL|CAD|CHF|CLP
+    | CNY|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|JPY|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|THB|TWD|UAH
+    | USD|VND|ZAR ) | Rs\.? | kr | Kč | zł | Ft )"""
 # Every attempt to match ends where another one begins, so that the time is linear in the length of
 # a text, see docs/decisions/0048-linear-time.md.
 _SPAN = re.compile(
     r"""
-    < (?P<native> bpt|ept|ph|it|code ) \b [^<>]* (?<!/)> [^<]* </(?P=native)>
-    | </? [A-Za-z] (?: [^<>"]++ | "[^"<]*+" )*+ >
+    < !? (?P<mark> -- | [?%] ) (?: (?! (?P=mark)> | <!?(?P=mark) ) [\s\S] )*+ (?P=mark) >
+    | <!\[CDATA\[ | \]\]> | <! [A-Za-z\[] [^<>]* >
+    | < (?P<kept> (?i: bpt|ept|ph|it|code|kbd|samp|var|svg|math|script|style|pre|textarea|template )
+      \b | [A-Za-z][\w:.-]* (?= \s [^<>]* \b translate="no" ) ) [^<>]* (?<!/)>
+      (?: [^<]++ | < (?! (?i: /?(?P=kept) | sub ) \b ) )*+ </ (?i: (?P=kept) ) \s*>
+    | </? (?: [A-Za-z] (?: [^<>"]++ | "[^"<]*+" )*+ | \d{1,3} \s* /? ) >
     | & (?: [A-Za-z][A-Za-z0-9]{1,30} | \#\d{1,7} | \#[xX][\dA-Fa-f]{1,6} ) ;
-    | `` [^`]+ `` | ` (?!\s) [^`]+ (?<!\s) `
-    | (?: (?<![A-Za-z]) (?:https?|ftp|file|ssh) :// | www\. )
-      [^\s<>"]* [^\s<>".,;:!?)\]}'»”]
-    | (?<![\w.+-]) [\w.+-]++ @ [\w-]+ (?:\.[\w-]+)+
-    | \{\{ [^{}]+ \}\} | \{% [^{}]+ %\} | [$%\#]? \{ [^{}\s]+ \}
-    | \{ \s* [\w.-]{1,99} \s* , [^{}]* \}
-    | (?P<number> (?<![\w.,]) [-+−]? \d [\d.,]* (?: [\u00a0\u202f\ ] \d{3} (?!\d) ){0,4} )
-      [\u00a0\u202f\ ]? (?P<unit> % (?! [({@+\#-] | \.\d ) | ‰ | °[CF]? | [kMGT]i?[Bb]
-      | [kMG]?bit/s | [kMG]?Hz | [kM]?Wh? | m?V | mAh | [kmµμ]?g | [cdm]?l | km/h | m/s | mph
-      | [kcdmµμn]?m[²³]? | ha | ft | lb | oz | [mµμn]s | h | min | px | pt | dpi | dB | kcal
-      | [hk]Pa ) (?![\w/])
-    | % (?: \(\w+\) )? (?: \d+\$ )? [-+0\#]* \d* (?: \.\d+ )? (?: ll? | hh? | z )?
-      [diouxXeEfgGcsp@] (?!\w)
-    | % [A-Z_][A-Z0-9_]+ %
+    | (?<!`) (?P<fence> `{1,9}+ ) (?: (?!\s) | (?<=``) )
+      (?: [^`]++ | (?! (?P=fence) (?!`) ) `++ )++ (?: (?<!\s) | (?=``) ) (?P=fence) (?!`)
+    | (?: (?<![A-Za-z0-9+.-]) [A-Za-z][A-Za-z0-9+.-]{1,19} :// | www\. )
+      [^\s<>"\u3000-\u303f\uff00-\uffef]* [^\s<>".,;:!?)\]}'»”\u3000-\u303f\uff00-\uffef]
+    | (?<!LETTER) (?<![.+-]) (?: LETTER | [.+-] )++ @ (?: LETTER | - )+ (?: \. (?: LETTER | - )+ )+
+    | \{{2,3} [^{}]+ \}{2,3} | [$%\#@]\{ [^{}]* \} | \{(?: [%@:/$][^{}]* | \#[^{}]*\# | [^{}\s]* )\}
+    | \{ \s* [$-]? [\w.-]{1,99} (?: \( [^(){}]* \) )? \s* \} | '[{}]+' | \[% [^\[\]]* %\]
+    | \{ \s* [\w.-]{1,99} \s* , (?: [^{}]* | \s* choice \b (?: [^{}]++ | \{[^{}]*\} )*+ ) \}
+    | \{ \s* [\w.-]{1,99} \s* , \s* (?: plural | selectordinal | select ) \b
+    | (?<!LETTER) (?<![.,]) (?: [-+−]? (?P<currency> CURRENCY ) [\u00a0\u202f\ ]? )?
+      (?P<number> [-+−]? (?> \d (?: [\d.,]* \d )? (?: [\u00a0\u202f\ ] \d{3} (?!\d) ){0,4} ) )
+      (?(currency) (?!LETTER) | [\u00a0\u202f\ ]? (?P<unit> %%? (?! [({<@*+\#-] | \.\d ) | [‰％℃]
+      | °[CF]? | [kMGT]i?[Bb] | [kMG]?bit/s | [kMG]?Hz | [kM]?Wh? | m?V | mAh | [kmµμ]?g | [cdm]?l
+      | km/h | m/s | mph | [kcdmµμn]?m[²³]? | ha | ft | lb | oz | [mµμn]s | h | min | px | pt | dpi
+      | dB | kcal | [hk]Pa | CURRENCY (?![({]) ) (?! LETTER | (?<=[A-Za-z²³])/ ) )
+    | (?<![$\\]) (?P<math> \${1,2}+ ) (?![\s\d]) [^$]+ (?<![\s\\]) (?P=math) (?! LETTER | \$ )
+    | (?<!LETTER) \$ (?: \$ | \( [^()\s]+ \)
+      | (?!\d) LETTER++ (?: (?: -> | :: | [./] ) LETTER++ )*+ (?: \( [^()]* \) )? )
+    | % (?: % | \#@\w+@ | (?: \([^()]+\) | <\w+> )? (?: \d+\$ )? [-+0\#]* (?: \d+ | \* )?
+      (?: \. (?: \d+ | \* ) )? (?: ll? | hh? | [jqtzL] )? [A-Za-z@] (?!LETTER)
+      | L? \d{1,2} (?! LETTER | % ) | \d{1,2} % | [A-Za-z_] [\w.-]*+ % )
+    | (?<!LETTER) (?<![@./]) @ :? (?!\d) LETTER++ (?: [./-] LETTER++ )*+
+      (?: @ (?: LETTER++ (?: [.-] LETTER++ )*+ )? )?
+    | (?<!LETTER) (?<![&\#/]) \# (?: (?!\d) \w++ \#? | [\dA-Fa-f]{6} (?!\w) )
     | (?<! [^\s"'(\[{«„“=] ) (?: (?: ~ | \.\.? ) / [\w.@+/-]* [\w/]
       | / [\w.@+-]+ / (?: [\w.@+/-]* [\w/] )?
       | (?: [A-Za-z]: | \\\\[\w.-]+ ) \\ [^\s<>"|?*]* [^\s<>"|?*.,;:!)]
       | (?: [\w-][\w.-]*+ / )+ [\w.-]* \w \.[a-z][a-z0-9]{0,4} (?!\w) )
+    | (?<!\S) : (?!\d) LETTER{2,} :?
+    | \\ (?: [nrt0"'\\] | x[\dA-Fa-f]{2} | u[\dA-Fa-f]{4} )
     | __ \w+? __
-    """,
+    """.replace("LETTER", _LETTER).replace("CURRENCY", _CURRENCY),
     re.VERBOSE,
 )
 
-_TAG = re.compile(r"<(/?)([A-Za-z][^<>\s/]*)")
+_MONEY = re.compile(_CURRENCY, re.VERBOSE)
+_TAG = re.compile(r"<(/?)(\w[^<>\s/]*)")
 # Native code of TMX and XLIFF that begins or ends something, in pairs by their numbers.
 _BEGINS, _ENDS = {"bpt", "bx", "sc"}, {"ept", "ex", "ec"}
 _PARTNER = re.compile(r'\s(?:rid|startRef|i)="([^"]*)"')
 _ID = re.compile(r'\sid="([^"]*)"')
 
 Kind = Literal["opening", "closing", "single"]
+_CDATA: dict[str, Kind] = {"<![CDATA[": "opening", "]]>": "closing"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +106,7 @@ class _Scan:
 
     def __init__(self, text: str, with_numbers: bool = True) -> None:
         found = _SPAN.finditer(text)
-        self.matches = [one for one in found if with_numbers or not one["unit"]]
+        self.matches = [one for one in found if with_numbers or not one["number"]]
         self.pairs = _tag_pairs([match[0] for match in self.matches])
         begins = [match.start() for match in self.matches]
         ends = [0, *(match.end() for match in self.matches)]
@@ -102,13 +127,23 @@ def numbers_with_units(text: str) -> list[tuple[str, ...]]:
     """Return the spellings of each number with a unit."""
     return [
         tuple(
-            f"{number}{blank}{match['unit']}"
+            blank.join(parts)
             for number in spellings(match["number"])
+            for unit in [match["unit"] or match["currency"]]
+            for parts in ([number, unit], [unit, number])[: 1 + bool(_MONEY.fullmatch(unit))]
             for blank in ("\u00a0", " ", "")
         )
         for match in _SPAN.finditer(text)
-        if match["unit"]
+        if match["number"]
     ]
+
+
+def amounts(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield number, without separators, unit and text of each number with a unit."""
+    for one in _SPAN.finditer(text):
+        if one["number"]:
+            unit = normalize("NFKC", one["unit"] or one["currency"])
+            yield " ".join(numbers(one["number"])), unit, one[0]
 
 
 def has_words(text: str) -> bool:
@@ -122,12 +157,11 @@ def essence(text: str, with_numbers: bool = True) -> tuple[Counter[str], int]:
     This is how often each occurs, whatever the separators of numbers, and how many pairs of tags
     enclose text besides spans. `with_numbers` includes numbers with units.
     """
-    scan = _Scan(text, with_numbers)
-    spans = (
-        " ".join([*numbers(one["number"]), one["unit"]]) if one["unit"] else one[0]
-        for one in scan.matches
-    )
-    return Counter(spans), sum(map(scan.encloses_text, scan.pairs))
+    scan = _Scan(text, with_numbers=False)
+    spans = Counter(one[0] for one in scan.matches)
+    if with_numbers:
+        spans.update(f"{number} {unit}" for number, unit, _ in amounts(text))
+    return spans, sum(map(scan.encloses_text, scan.pairs))
 
 
 def without_spans(text: str, with_numbers: bool = True) -> tuple[str, list[Mark]]:
@@ -167,7 +201,7 @@ def _keep(kept: list[str], length: int, segment: str, gaps: list[bool], kinds: s
         end, start = kept[-1][-1], body[0]
         first, inner = gaps[0], [*gaps[1:], segment[0].isspace()]
         if any(inner):
-            is_after_bracket = not first and unicodedata.category(end) in ("Ps", "Pi")
+            is_after_bracket = not first and category(end) in ("Ps", "Pi")
             blank = "" if is_after_bracket else " "
         elif first:
             blank = "" if _closes(start) else " "
@@ -255,6 +289,8 @@ def _tag_pairs(spans: Sequence[str]) -> dict[int, int]:
 
 def _role(span: str) -> tuple[Kind, str]:
     """Return the kind of a tag, and what it has in common with its partner."""
+    if span in _CDATA:
+        return _CDATA[span], "CDATA"
     tag = _TAG.match(span)
     if not tag:
         return "single", ""
@@ -264,5 +300,5 @@ def _role(span: str) -> tuple[Kind, str]:
         return "opening" if name in _BEGINS else "closing", f"#{number[1] if number else ''}"
     if tag[1]:
         return "closing", name
-    is_single = span.endswith("/>") or span.endswith(f"</{name}>")
+    is_single = span.endswith("/>") or "</" in span  # the second is an element that is kept
     return "single" if is_single else "opening", name

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,12 +11,15 @@ from typing import Literal
 import regex
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable
+from nmt.base.files import check_readable, read_lines
 from nmt.base.languages import primary
 
 _COLUMNS = ("source", "target", "pos", "case", "translate")
 _VALUES = {"case": ("", "any", "exact"), "translate": ("", "yes", "no", "true", "false", "1", "0")}
 _PROPER_NOUNS = ("proper noun", "propernoun", "propn", "name")
+_NOUNS = ("noun", "n")
+_OTHER_WORDS = ("verb", "v", "adjective", "adj", "adverb", "adv")
+_SHORTEST_NAME = 4  # of a language; there are languages such as E
 _OUTDATED = ("deprecated", "superseded")  # beginnings of administrativeStatus in TBX
 
 
@@ -44,16 +47,16 @@ class Term:
         is_capital = word[:1].isupper()
         if self.pos in _PROPER_NOUNS:
             return is_capital
-        shows_nouns = bool(self.pos) and primary(language) in ("de", "lb")
-        return not shows_nouns or is_capital == (self.pos in ("noun", "n"))
+        shows_nouns = primary(language) in ("de", "lb") and self.pos in _NOUNS + _OTHER_WORDS
+        return not shows_nouns or is_capital == (self.pos in _NOUNS)
 
 
 def read_terms(path: Path, source: str, target: str) -> list[Term]:
     """Read a TSV, CSV or TBX file.
 
     The columns are source, target, pos, case and translate, in this order, or in that of a first
-    line that names them or the languages. `case` is `any` or `exact`. A term without a target, or
-    with `translate` no, stays as it is. Deprecated translations of TBX are left out.
+    line that names them or the languages. `case` is `any` or `exact`. A term whose target is empty,
+    or with `translate` no, stays as it is. Deprecated translations of TBX are left out.
 
     Raises:
         UserError: the file is not UTF-8, a row, quotes or the XML are malformed, or there are no
@@ -62,11 +65,7 @@ def read_terms(path: Path, source: str, target: str) -> list[Term]:
     check_readable(path)
     if path.suffix.lower() in (".tbx", ".xml"):
         return _terms(_read_tbx(path, source, target), str(path), source, target)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8: {error.reason} at byte {error.start:,}") from None
-    return parse_terms(text, str(path), source, target)
+    return parse_terms("\n".join(read_lines(path)), str(path), source, target)
 
 
 def parse_terms(text: str, name: str, source: str, target: str) -> list[Term]:
@@ -96,35 +95,100 @@ def _read_table(text: str, name: str, source: str, target: str) -> Iterator[_Row
     quoting: Literal[0, 3] = (
         csv.QUOTE_NONE if delimiter == "\t" and not has_quotes else csv.QUOTE_MINIMAL
     )
-    columns = list(_COLUMNS)
-    names = {source.lower(): "source", target.lower(): "target"}
-    lines = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting, strict=True)
-    for number, cells in enumerate(_checked(lines, name), start=1):
+    columns, width = list(_COLUMNS), 0
+    for number, cells in _rows(text, name, delimiter, quoting):
         values = [cell.strip() for cell in cells]
-        given = [names.get(value.lower(), value.lower()) for value in values]
-        if number == 1 and {"source", "target"} <= set(given):
-            columns = given
-        elif any(values):
-            row = dict(zip(columns, values, strict=False))
-            if not row.get("source"):
-                raise UserError(f"{name}: line {number}: has no source term; add one, or remove it")
-            for column, known in _VALUES.items():
-                if row.get(column, "").lower() not in known:
-                    raise UserError(
-                        f"{name}: line {number}: {column}={row[column]} is not one of"
-                        f" {', '.join(known[1:])}; correct it, or name the columns in a first line"
-                    )
-            kept = row.get("translate", "").lower() in ("no", "false", "0")
-            is_exact = row.get("case", "").lower() == "exact" or kept or not row.get("target")
-            translation = row["source"] if kept else row.get("target") or row["source"]
-            yield row["source"], translation, is_exact, row.get("pos", "")
+        try:
+            if number == 1 and (header := _header(values, source, target)):
+                columns = header
+            elif any(values):
+                width = max(width, len(values))
+                yield _row(values, columns)
+        except UserError as error:
+            raise UserError(f"{name}: line {number}: {error}") from None
+    if width == 1 and "target" in columns:
+        raise UserError(
+            f"{name}: has one column; write the translation after a tab, or, if all terms stay as"
+            " they are, source in the first line"
+        )
 
 
-def _checked(lines: Iterable[list[str]], name: str) -> Iterator[list[str]]:
+def _rows(
+    text: str, name: str, delimiter: str, quoting: Literal[0, 3]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line and the cells of each row."""
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting, strict=True)
+    number = 1
     try:
-        yield from lines
+        for cells in rows:
+            yield number, cells
+            number = rows.line_num + 1
     except csv.Error as error:
-        raise UserError(f"{name}: {error}; correct the quotes of the file") from None
+        raise UserError(f"{name}: line {number}: {error}; correct its quotes") from None
+
+
+def _header(values: Sequence[str], source: str, target: str) -> list[str]:
+    """Return the columns that the first line names; none if it is a term.
+
+    Raises:
+        UserError: it names other languages.
+    """
+    own = {source.lower(): "source", target.lower(): "target"}
+    names = {primary(code): side for code, side in own.items()} | own
+    found = [_language(value) for value in values]
+    columns = [
+        names.get(value.lower()) or names.get(code) or value.lower()
+        for value, code in zip(values, found, strict=True)
+    ]
+    if "source" in columns and ("target" in columns or set(columns) <= set(_COLUMNS)):
+        if twice := [side for side in own.values() if columns.count(side) > 1]:
+            raise UserError(f"names the column {twice[0]} twice; remove one, or rename it")
+        return columns
+    are_names = all(
+        code or column in ("", *_COLUMNS) for code, column in zip(found, columns, strict=True)
+    )
+    if are_names and len(others := sorted({*found} - {""})) > 1:
+        raise UserError(
+            f"names the languages {' and '.join(others)}, not {source} and {target}; correct it, or"
+            " write source and target"
+        )
+    return []
+
+
+def _language(text: str) -> str:
+    """Return the code of a language that is given by its code or name; empty if it is none."""
+    from langcodes import Language, find  # noqa: PLC0415 - takes a tenth of a second
+
+    if regex.fullmatch("[A-Za-z]{2}([-_][A-Za-z]{2,4})?", text):
+        return primary(text) if Language.get(primary(text)).is_valid() else ""
+    try:
+        return str(find(text).language) if len(text) >= _SHORTEST_NAME else ""
+    except LookupError:
+        return ""
+
+
+def _row(values: Sequence[str], columns: Sequence[str]) -> _Row:
+    if any(values[len(columns) :]):
+        raise UserError(
+            f"column {len(columns) + 1} has no name; name all columns in the first line, such as"
+            " source, target, note"
+        )
+    row = dict(zip(columns, values, strict=False))
+    if not row.get("source"):
+        raise UserError("has no source term; add one, or remove it")
+    for column, known in _VALUES.items():
+        if row.get(column, "").lower() not in known:
+            raise UserError(
+                f"column {columns.index(column) + 1} ({column}) has {row[column]!r}, not"
+                f" {' or '.join(known[1:])}; correct it, or name the columns in the first line"
+            )
+    translate, translation = row.get("translate", "").lower(), row.get("target", "")
+    is_kept = translate in ("no", "false", "0")
+    if translate and not (is_kept or translation):
+        raise UserError(f"translate={translate} needs a target; add one, or write no")
+    is_exact = row.get("case", "").lower() == "exact" or is_kept or not translation
+    translation = row["source"] if is_kept else translation or row["source"]
+    return row["source"], translation, is_exact, row.get("pos", "")
 
 
 def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:

@@ -311,6 +311,15 @@ def test_translations_by_other_systems_need_no_model(run: Run, outputs: Path) ->
     write_lines(Path("short"), SENTENCES[1:])
     with refused(r"news has 12 lines and short has 11; they must be aligned"):
         run(*arguments, "systems.short=short")
+    with refused(r"systems\.none= names no file of translations"):
+        run(*arguments, "systems.none=")
+    with refused(r"or translations with systems\.NAME=FILE"):
+        run(*arguments[:2], "systems={}")
+    write_lines(Path("blank"), [" "] * len(SENTENCES))
+    with refused("blank: has no translations, only blank lines"):
+        run(*arguments, "systems.blank=blank")
+    write_lines(Path("half"), [SENTENCES[0], *([""] * (len(SENTENCES) - 1))])
+    assert "warning: half: 11 of 12 translations are blank" in run(*arguments, "systems.half=half")
     shutil.copy("news.de", "reference")
     with refused(r"reference: has no ending that names its language; .* to reference\.de"):
         run("source=news.en", "reference=reference", "systems.same=same")

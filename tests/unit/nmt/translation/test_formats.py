@@ -21,6 +21,10 @@ def translation(text: str, *ids: int, is_finished: bool = True) -> Translation:
     ("line", "message"),
     [
         ("", "is not valid JSON: Expecting value"),
+        (
+            '{"source": "a", "translations": []}',
+            "has the key translations, which the output",
+        ),
         ("{", "line 1 column 2"),
         ('"a"', "the line: Input should be a valid dictionary"),
         ("[]", "the line: Input should be a valid dictionary"),

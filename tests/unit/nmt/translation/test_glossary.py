@@ -26,9 +26,10 @@ def terms_of(path: Path, text: str) -> list[Term]:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.tsv", "red house\trotes Haus\nACME\t\n"),
+        ("a.tsv", "red house\trotes Haus\nACME\n"),
         ("a.tsv", "de\tpos\ten\ttranslate\nrotes Haus\tnoun\tred house\tyes\nx\t\tACME\tno\n"),
         ("a.csv", '"red house","rotes Haus"\r\nACME,,,exact\r\n'),
+        ("a.tsv", "German\ten_US\nrotes Haus\tred house\n\tACME\n"),
         ("a.csv", "source;target;case\nred house;rotes Haus;\nACME;ACME;exact\n"),
     ],
 )
@@ -55,13 +56,42 @@ def test_tbx(tmp_path: Path) -> None:
     [
         ("a.tsv", "\n", "a.tsv: has no terms in en and de"),
         ("a.tsv", "a\tb\n\tc\n", "a.tsv: line 2: has no source term"),
-        ("a.tsv", "a\tb\tnoun\tbig\n", "a.tsv: line 1: case=big is not one of any, exact"),
+        ("a.tsv", "a\tb\tnoun\tbig\n", r"line 1: column 4 \(case\) has 'big', not any or exact"),
+        ("a.tsv", "a\tb\t\t\t\tc\n", "line 1: column 6 has no name; name all columns"),
+        ("a.csv", "source,target\na,b,c\n", "line 2: column 3 has no name"),
+        ("a.tsv", "ACME\n", "a.tsv: has one column; .* source in the first line"),
+        ("a.csv", "house|Haus\n\nA b|c\n", "a.csv: has one column"),
+        ("a.tsv", "a\t\t\t\tyes\n", "line 1: translate=yes needs a target"),
+        ("a.tsv", "fr\tes\na\tb\n", "line 1: names the languages es and fr, not en and de"),
+        ("a.csv", "English,fr-CA\na,b\n", "line 1: names the languages en and fr"),
+        ("a.csv", "en,de,de-AT\na,b,c\n", "line 1: names the column target twice"),
+        ("a.csv", 'a,b\n\nc,"d\ne\n', "a.csv: line 3: unexpected end of data; correct its quotes"),
+        ("a.csv", '"a\nb",c\n\n,d\n', "a.csv: line 4: has no source term"),
         ("a.tbx", "<tbx", "a.tbx: is no valid TBX file"),
     ],
 )
 def test_invalid_glossaries(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         terms_of(tmp_path / name, text)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    for raw, message in {
+        "a\tb".encode("utf-16"): "is UTF-16; convert the file first",
+        "a\tb\nc\tä".encode("latin1"): "line 2, byte 3: 0xe4 is not valid UTF-8",
+        b"PK\x03\x04": "a document of an office program",
+    }.items():
+        path.write_bytes(raw)
+        with pytest.raises(UserError, match=message):
+            read_terms(path, "en", "de")
+
+
+def test_a_first_line_of_terms_and_a_list_of_names(tmp_path: Path) -> None:
+    german = Term("German", ("Deutsch",))
+    assert terms_of(tmp_path / "a.tsv", "German\tDeutsch\n") == [german]
+    names = terms_of(tmp_path / "a.tsv", "source\nACME\n")
+    assert names == [Term("ACME", ("ACME",), is_exact=True)]
 
 
 @pytest.fixture
@@ -163,6 +193,7 @@ def test_symbols_and_exact_terms() -> None:
         Term("mail", ("Mail",), is_exact=True),
         Term("red cat", ("Rotkatze",)),
         Term("cat on mats", ("Mattenkatze",)),
+        *(Term(one, (one,)) for one in ("+++", "->", "U.S.", "北京")),
     ]
     glossary = Glossary("en", "de", terms)
 
@@ -170,6 +201,10 @@ def test_symbols_and_exact_terms() -> None:
         return [term.targets[0] for term in glossary.found_in(text)]
 
     assert found("The net has a C# client.") == []
+    assert found("a +++ b ++++ x->y U.S. team 在北京市") == ["+++", "->", "U.S.", "北京"]
+    assert found("red. Cat on mats") == ["Mattenkatze"]
+    outcomes = glossary.outcomes("+++ and C++", "das+++und C++")
+    assert [one.outcome for one in outcomes] == ["kept", "kept"]
     assert found("C++, C and .NET!") == ["C++", "C", ".NET"]
     assert found("Mails, mail") == ["Post", "Mail"]
     assert found("A red cat on mats.") == ["Rotkatze"]

@@ -33,6 +33,7 @@ def _translated(text: str) -> str:
             ["{#} cat", "his {_1}", "their #", "{_0}"],
             "{g, select, male {HIS {n, plural, one { # CAT } other {}}} other {THEIR #}}",
         ),
+        ("{a, select, x {b '}' c}}", ["b '}' c", "{_0}"], "{a, select, x {B '}' C}}"),
         ("{_0} {a, select, x {b}}", ["b", "{_0} {__0}"], "{_0} {a, select, x {B}}"),
         ("{n, number} {n, plural, one {a}", ["{n, number} {n, plural, one {a}"], None),
         ("{n, plural, one {a} b}", ["{n, plural, one {a} b}"], None),

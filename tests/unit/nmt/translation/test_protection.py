@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -92,6 +92,42 @@ def test_a_document_has_the_notes_on_its_sentences() -> None:
         ("run `a b` or ``c`` in `quotes' ` here", ["`a b`", "``c``"]),
         ("see ~/a.b/c, /usr/bin/. and/or 24/7", ["~/a.b/c", "/usr/bin/"]),
         ("src/main.py. C:\\a\\b.txt, \\\\h\\c", ["src/main.py", "C:\\a\\b.txt", "\\\\h\\c"]),
+        ("a <!-- b <i> c --> <!DOCTYPE x>", ["<!-- b <i> c -->", "<!DOCTYPE x>"]),
+        ("<?php $a->b ?> <%= c %> <1>d</1>", ["<?php $a->b ?>", "<%= c %>", "<1>", "</1>"]),
+        ("<![CDATA[A <b>c</b>]]>", ["<![CDATA[", "<b>", "</b>", "]]>"]),
+        (
+            "<script>if (a<b)</script> <STYLE>p</STYLE>",
+            ["<script>if (a<b)</script>", "<STYLE>p</STYLE>"],
+        ),
+        ('<i translate="no">a <b>c</b></i>', ['<i translate="no">a <b>c</b></i>']),
+        ("``a ` b`` ``` `` ``` ```c``", ["``a ` b``", "``` `` ```"]),
+        (
+            "100%% %% %n %1 %L2 %1% %*d %lld",
+            ["100%%", "%%", "%n", "%1", "%L2", "%1%", "%*d", "%lld"],
+        ),
+        ("%#@files@ %<n>d %ab.c% 共%d个", ["%#@files@", "%<n>d", "%ab.c%", "%d"]),
+        ("$NAME $HOME/bin. $t(a, {b}) $(C) $$", ["$NAME", "$HOME/bin", "$t(a, {b})", "$(C)", "$$"]),
+        ("let $x^2$ cost $ or A$AP", ["$x^2$"]),
+        (
+            "@user, 请@b你 @a/b @c@d.org @:e.f @g@",
+            ["@user", "@b", "@a/b", "@c@d.org", "@:e.f", "@g@"],
+        ),
+        ("#tag, C# #1 #München #N# #00ff00", ["#tag", "#München", "#N#", "#00ff00"]),
+        ("$5.00. 5 €, -$5 US$5 CHF 5 5 Kč $5M", ["$5.00", "5 €", "-$5", "US$5", "CHF 5", "5 Kč"]),
+        ("5€/Monat $5/month 5km的 20℃ 5％", ["5€", "$5", "5km", "20℃", "5％"]),
+        (
+            "{{{x}}} {} { x } { $n } {# c #} {@l a}",
+            ["{{{x}}}", "{}", "{ x }", "{ $n }", "{# c #}", "{@l a}"],
+        ),
+        (
+            "${a + b} {0,choice,0#a|1#{0}} '{' [% x %]",
+            ["${a + b}", "{0,choice,0#a|1#{0}}", "'{'", "[% x %]"],
+        ),
+        (
+            r"a\nb \" \u00e9 C:\new :count :xy: a :",
+            [r"\n", r"\"", r"\u00e9", r"C:\new", ":count", ":xy:"],
+        ),
+        ("git://x.y 见https://a.de/b。好", ["git://x.y", "https://a.de/b"]),
         (
             '<ph id="1">&lt;br></ph>x<code>y z</code>',
             ['<ph id="1">&lt;br></ph>', "<code>y z</code>"],
@@ -167,11 +203,43 @@ def test_a_text_without_its_spans(text: str, bare: str) -> None:
     assert without_spans(text)[0] == bare
 
 
-def test_constraints_of_text_with_spans_are_refused(aligner: MonotonicAligner) -> None:
-    pipeline = protecting(str, aligner)
-    pipeline.check(Request("no spans", prefix="a"))
-    with pytest.raises(UserError, match="do not apply to text with protected spans"):
-        pipeline.check(Request("say {name}", prefix="a"))
+def test_constraints_apply_to_text_with_spans(aligner: MonotonicAligner) -> None:
+    pipeline = protecting(lose_marks, aligner)
+    request = Request("{x} one <b>two</b> three", prefix="one two", required=["one two three"])
+    pipeline.check(request)
+    [[best]] = pipeline.translate([request])
+    assert best.text == "one two {x} <b>three</b>"
+    assert best.notes[-1] == "a span is inside the required phrase one two three"
+    assert [given.prefix for given in pipeline.translator.given] == ["one two"] * 2
+    with pytest.raises(UserError, match=r"spans such as \{x\}; leave it out"):
+        pipeline.check(replace(request, prefix="{x} one"))
+    with pytest.raises(UserError, match="do not apply to the texts of a plural or select"):
+        pipeline.check(Request("{n, plural, other {a}}", banned=["b"]))
+
+
+def test_a_malformed_message_is_not_translated(aligner: MonotonicAligner) -> None:
+    text = "{n, plural, one {dog} see"
+    [[best]] = protecting(lose_marks, aligner).translate([Request(text)])
+    assert best.text == text
+    assert best.notes == (
+        "not translated, because its plural or select is malformed; correct its braces",
+    )
+
+
+def test_the_text_of_a_cdata_section_is_translated(aligner: MonotonicAligner) -> None:
+    [[best]] = protecting(lose_marks, aligner).translate([Request("A <![CDATA[B <b>C</b>]]>")])
+    assert best.text == "a <![CDATA[b <b>c</b>]]>"
+
+
+@pytest.mark.parametrize("text", ["it costs $1.50 now", "it costs 1.50 € now"])
+def test_an_amount_of_money_may_be_written_otherwise(text: str, aligner: MonotonicAligner) -> None:
+    symbol = "$" if "$" in text else "€"
+    pipeline = protecting(lambda _: f"es kostet 1,50 {symbol}", aligner)
+    [[best]] = pipeline.translate([Request(text)])
+    assert best.text == f"es kostet 1,50 {symbol}"
+    other = protecting(lambda _: "es kostet 1,50 ¥", aligner)
+    [[best]] = other.translate([Request(text)])
+    assert best.text == text
 
 
 def test_samples_that_are_equal_are_kept(
