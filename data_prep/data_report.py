@@ -105,16 +105,17 @@ def write_report(
     write_texts({path: render(_TEMPLATES / "corpus.html.jinja", context)})
 
 
-def write_runs_page(corpus: Path, runs: Sequence[tuple[Any, ...]] = ()) -> None:
+def write_runs_page(corpus: Path, name: str, runs: Sequence[tuple[Any, ...]] = ()) -> None:
     """Write the page of the runs on a corpus, to which its report links.
 
     The page is not part of the manifest, because the end of a run writes it again.
 
     Args:
-        corpus: the folder of the corpus.
+        corpus: the folder of the corpus, which may still have a temporary name.
+        name: its name.
         runs: name, address of the report, date, updates, validation loss and BLEU of each run.
     """
-    context = {"corpus": corpus.name, "runs": runs}
+    context = {"corpus": name, "runs": runs}
     page = render(_TEMPLATES / "corpus_runs.html.jinja", context)
     write_texts({corpus / CORPUS_RUNS_FILE: page})
 

@@ -284,4 +284,4 @@ def _build(job: _Job, text: CleanedText, folder: Path, work: PrepareConfig) -> N
         "outputs": {name: asdict(each) for name, each in describe_outputs(folder).items()},
     }
     write_record_of(folder, MANIFEST_FILE, manifest)
-    write_runs_page(folder)  # after the manifest, which does not list it
+    write_runs_page(folder, job.folder.name)  # after the manifest, which does not list it

@@ -76,7 +76,7 @@ def finish(
     tracker.completed(CompletedRun(config.run_folder, corpus.folder, result))
     write_json(config.run_folder / layout.RESULT_FILE, result)
     try:
-        write_runs_page(corpus.folder, _runs_on(corpus, run.outputs))
+        write_runs_page(corpus.folder, corpus.folder.name, _runs_on(corpus, run.outputs))
     except DiskError as error:  # several users may share a corpus that one of them can write
         logger.warning("the run is not listed in the folder of the corpus: %s", error)
     return evaluations

@@ -16,7 +16,9 @@ def test_the_report_escapes_text_and_has_all_parts(toy: Toy) -> None:
     folder = toy.prepare(name="a&b")
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert '<a href="runs.html">' in page
-    assert "No run is listed yet" in check_page((folder / "runs.html").read_text(encoding="utf-8"))
+    runs = (folder / "runs.html").read_text(encoding="utf-8")
+    assert "No run is listed yet" in check_page(runs)
+    assert f">{folder.name.replace('&', '&amp;')}</a></h1>" in runs
     assert "a&amp;b, en-de" in page
     assert "Of 202 training pairs" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
