@@ -37,6 +37,11 @@ def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
+def added_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return 0 where a mask is True, else -inf: a bool mask is converted by each attention."""
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -torch.inf)
+
+
 def same_segment(queries: Tensor, keys: Tensor) -> Tensor:
     """Return the mask (B, 1, T, S) of packed rows by which pairs attend to themselves only.
 
@@ -117,8 +122,14 @@ class MultiHeadAttention(nn.Module):
             Queries (B, H, L, d_k), keys (B, H, L, d_k) and values (B, H, L, d_v).
         """
         if self.packed is not None:
-            projected = self.packed(hidden).split(self.widths, dim=-1)
-        elif torch.compiler.is_compiling():  # one product is faster
+            key_width, _, value_width = self.widths
+            both, values = self.packed(hidden).split((2 * key_width, value_width), dim=-1)
+            both = self.split_heads(both, 2)  # queries and keys, (B, 2 · H, L, d_k)
+            if self.rotary is not None:
+                both = self.rotary(both, first)
+            query, key = both.chunk(2, dim=1)
+            return query, key, self.split_heads(values)
+        if torch.compiler.is_compiling():  # one product is faster
             layers = self.query, self.key, self.value
             weight = torch.cat([layer.weight for layer in layers])
             bias = torch.cat([layer.bias for layer in layers])
@@ -160,7 +171,7 @@ class MultiHeadAttention(nn.Module):
             heads = F.scaled_dot_product_attention(query, key, value, mask, rate, is_causal)
         return heads.transpose(1, 2).flatten(2)  # (B, T, H · d_v)
 
-    def split_heads(self, projected: Tensor) -> Tensor:
-        """Split vectors into heads: (B, L, H · E) → (B, H, L, E)."""
+    def split_heads(self, projected: Tensor, number: int = 1) -> Tensor:
+        """Split n = `number` vectors into heads: (B, L, n · H · E) → (B, n · H, L, E)."""
         batch_size, length, _ = projected.shape
-        return projected.view(batch_size, length, self.num_heads, -1).transpose(1, 2)
+        return projected.view(batch_size, length, number * self.num_heads, -1).transpose(1, 2)

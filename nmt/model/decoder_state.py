@@ -19,6 +19,8 @@ from torch import Tensor
 from nmt.search.rows import RowGrid
 
 _SLOTS_PER_GROWTH = 32
+# Decoding steps for which free slots are searched at once.
+_STEPS_PER_SEARCH = 4
 
 
 @dataclass
@@ -69,10 +71,12 @@ class StepState:
     """What a decoding step reads, for N rows of B sentences."""
 
     layers: list[LayerCache]
-    source_mask: Tensor  # (B, 1, 1, S) True at real tokens
+    source_mask: Tensor  # (B, 1, 1, S) added to scores: 0 at real tokens, else -inf
     grid: RowGrid  # the rows by sentence
     written: Tensor  # (N,) index of the slot of each row's last token in the flattened (B·M) slots
-    mask: Tensor  # (B, 1, K, M') slots that a row uses; no row uses those after the first M'
+    # (B, 1, K, M') added to scores: 0 for the slots that a row uses, else -inf. No row uses the
+    # slots after the first M'.
+    mask: Tensor
     position: int | Tensor  # target position of the decoding step; a tensor is (1,)
 
 
@@ -82,24 +86,29 @@ class DecoderState(StepState):
 
     position: int
     sentences: Tensor  # (N,) index of the sentence of each row, ascending
-    used: Tensor  # (N, M) True for the slots that a row uses
+    used: Tensor  # (N, M) 0 for the slots that a row uses, else -inf
     # (N, r) slots of each row's last r tokens: column p modulo r has the slot of position p. (N, 0)
     # without restricted self-attention.
     slots: Tensor
+    free: Tensor  # (B, F) slots that no row used when they were searched, in ascending order
+    num_taken: int = 0  # how many of these have been given to rows
+    num_read: int = 0  # M' until `free` is searched again
+    most_rows: int = 0  # the largest K so far
 
     @classmethod
     def start(cls, layers: list[LayerCache], source_mask: Tensor, window: int = 0) -> Self:
         """Return the state before the first decoding step, with one row per sentence.
 
-        The caches are empty. `window` is r of restricted self-attention, or 0 for full attention.
+        The caches are empty. `source_mask` is that of `StepState`, and `window` is r of restricted
+        self-attention, or 0 for full attention.
         """
         num_sentences, device = len(source_mask), source_mask.device
         sentences = torch.arange(num_sentences, device=device)
         grid = RowGrid(num_sentences, 1, None)
-        used = torch.zeros(num_sentences, _SLOTS_PER_GROWTH, dtype=torch.bool, device=device)
-        void = sentences.new_empty(0)  # `allocate` sets `written` and `mask`
+        used = source_mask.new_full((num_sentences, _SLOTS_PER_GROWTH), -torch.inf)
+        void = sentences.new_empty(num_sentences, 0)  # `allocate` sets `written`, `mask` and `free`
         slots = sentences.new_zeros(num_sentences, window)
-        return cls(layers, source_mask, grid, void, void, 0, sentences, used, slots)
+        return cls(layers, source_mask, grid, void, void, 0, sentences, used, slots, void)
 
     def allocate(self) -> None:
         """Give each row a free slot of its sentence, and update `written` and `mask`.
@@ -109,23 +118,35 @@ class DecoderState(StepState):
         grid, window = self.grid, self.slots.size(1)
         if window and self.position >= window:
             column = self.position % window
-            self.used.scatter_(1, self.slots[:, column : column + 1], False)
-        occupied = grid.spread(self.used).any(dim=1)  # (B, M)
-        missing = int(occupied.sum(dim=1).max()) + grid.max_rows - self.used.size(1)
+            self.used.scatter_(1, self.slots[:, column : column + 1], -torch.inf)
+        if grid.max_rows > self.most_rows or self.num_taken == self.free.size(1):
+            self.most_rows = max(self.most_rows, grid.max_rows)
+            self._find_free(_STEPS_PER_SEARCH * self.most_rows)
+        free = self.free[:, self.num_taken : self.num_taken + grid.max_rows]  # (B, K)
+        # The slots of a sentence, so the rounding of its sums, must not depend on the batch.
+        self.num_taken += self.most_rows
+        slots = grid.collect(free.unsqueeze(2))  # (N, 1)
+        self.used.scatter_(1, slots, 0.0)
+        if window:
+            self.slots[:, self.position % window] = slots[:, 0]
+        self.written = self.sentences * self.used.size(1) + slots[:, 0]
+        self.mask = grid.spread(self.used[:, : self.num_read]).unsqueeze(1)
+
+    def _find_free(self, number: int) -> None:
+        """Search `number` free slots of each sentence, and add slots if there are not enough."""
+        occupied = (self.grid.spread(self.used, -torch.inf) == 0).any(dim=1)  # (B, M)
+        missing = int(occupied.sum(dim=1).max()) + number - self.used.size(1)
         if missing > 0:
             added = math.ceil(missing / _SLOTS_PER_GROWTH) * _SLOTS_PER_GROWTH
-            self.used, occupied = (F.pad(table, (0, added)) for table in (self.used, occupied))
+            self.used = F.pad(self.used, (0, added), value=-torch.inf)
+            occupied = F.pad(occupied, (0, added))
             for layer in self.layers:
                 layer.grow(added)
         # A stable sort puts the free slots first and keeps their order.
-        free = occupied.byte().argsort(dim=1, stable=True)[:, : grid.max_rows]  # (B, K)
-        slots = grid.collect(free[..., None])  # (N, 1)
-        self.used.scatter_(1, slots, True)
-        if window:
-            self.slots[:, self.position % window] = slots[:, 0]
-        last = int(self.used.any(dim=0).nonzero().max())
-        self.written = self.sentences * self.used.size(1) + slots[:, 0]
-        self.mask = grid.spread(self.used[:, : last + 1])[:, None]
+        self.free = occupied.byte().argsort(dim=1, stable=True)[:, :number]
+        self.num_taken = 0
+        last = occupied.any(dim=0).scatter_(0, self.free.flatten(), True)
+        self.num_read = int(last.nonzero().max()) + 1
 
     def reorder(self, rows: Tensor) -> Self:
         """Select rows in place, and return the state itself.
@@ -143,6 +164,7 @@ class DecoderState(StepState):
         if num_sentences - len(kept) >= max(1, num_sentences // 8):
             num_sentences, self.sentences = len(kept), indices
             self.source_mask = self.source_mask.index_select(0, kept)
+            self.free = self.free.index_select(0, kept)
             for layer in self.layers:
                 layer.keep(kept)
         self.grid = RowGrid.of(self.sentences, num_sentences)

@@ -10,6 +10,7 @@ sentence. Slots are never copied; see `nmt.search.captured`.
 import torch
 from torch import Tensor
 
+from nmt.model.attention import added_mask
 from nmt.model.decoder_state import LayerCache, StepState
 from nmt.model.transformer import Transformer
 from nmt.search.rows import RowGrid
@@ -78,6 +79,7 @@ class FixedDecoder:
             Logits (B·K, V) of the next tokens.
         """
         num_sentences, beam_size, _ = ancestors.shape
+        dtype = self.network.output_weight.dtype
         layers = [
             LayerCache(*(part[:num_sentences] for part in parts), *self._memory_of(i, source_mask))
             for i, parts in enumerate(self._slots)
@@ -85,10 +87,10 @@ class FixedDecoder:
         first_slots = self._sentences[:num_sentences, None] * self._slots[0][0].size(1)  # (B, 1)
         state = StepState(
             layers,
-            source_mask=self._added(source_mask)[:, None, None],
+            source_mask=added_mask(source_mask[:, None, None], dtype),
             grid=RowGrid(num_sentences, beam_size, None),
             written=(first_slots + position * beam_size + self._numbers[:beam_size]).flatten(),
-            mask=self._added(self._attended(ancestors, position))[:, None],
+            mask=added_mask(self._attended(ancestors, position)[:, None], dtype),
             position=position,
         )
         return self.network.next_logits(tokens, state)
@@ -99,11 +101,6 @@ class FixedDecoder:
         is_read = self._numbers[:length] <= position  # (T,)
         is_ancestor = ancestors[..., None] == self._numbers[:beam_size]  # (B, K, T, K)
         return (is_ancestor & is_read[:, None]).flatten(2)
-
-    def _added(self, mask: Tensor) -> Tensor:
-        """Return 0 where a mask is True, else -inf: a bool mask is converted by each attention."""
-        added = torch.zeros_like(mask, dtype=self.network.output_weight.dtype)
-        return added.masked_fill_(~mask, -torch.inf)
 
     def _memory_of(self, layer: int, source_mask: Tensor) -> list[Tensor]:
         """Return the keys and values (B, H, S, E) of a layer for sources of these shapes."""

@@ -126,7 +126,7 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_residual(hidden, self.feed_forward)
 
     def step(self, hidden: Tensor, cache: LayerCache, state: StepState) -> Tensor:
-        """Decode one target position of every row: (N, 1, D) → (N, 1, D).
+        """Decode one target position of every row: (N, D) → (N, D).
 
         The rows of a sentence share keys and values, so they are the K queries of one attention.
         """
@@ -136,16 +136,16 @@ class DecoderLayer(nn.Module):
         ) -> Tensor:
             queries = attention.split_heads(state.grid.spread(query))  # (B, H, K, d_k)
             heads = attention.attend(queries, keys, values, mask)  # (B, K, H · d_v)
-            return attention.output(state.grid.collect(heads)[:, None])
+            return attention.output(state.grid.collect(heads))
 
         def self_attention(inputs: Tensor) -> Tensor:
-            query, key, value = self.self_attention.project_self(inputs, state.position)
+            query, key, value = self.self_attention.project_self(inputs[:, None], state.position)
             cache.write(state.written, key[:, :, 0], value[:, :, 0])
             keys, values = cache.read(state.mask.size(-1))
             return attend(self.self_attention, query.flatten(1), keys, values, state.mask)
 
         def cross_attention(inputs: Tensor) -> Tensor:
-            query = self.cross_attention.query(inputs[:, 0])
+            query = self.cross_attention.query(inputs)
             keys, values = cache.memory_keys, cache.memory_values
             return attend(self.cross_attention, query, keys, values, state.source_mask)
 

@@ -63,18 +63,16 @@ class RotaryPositions(nn.Module):
 
     def __init__(self, max_length: int, head_width: int) -> None:
         super().__init__()
-        table = sinusoidal_table(max_length, head_width)
-        self.sin: Tensor
-        self.cos: Tensor
-        self.register_buffer("sin", table[:, 0::2].contiguous(), persistent=False)
-        self.register_buffer("cos", table[:, 1::2].contiguous(), persistent=False)
+        sines_and_cosines = sinusoidal_table(max_length, head_width).view(max_length, -1, 2)
+        self.table: Tensor  # (max_length, E / 2, 2) cosine and sine of each angle
+        self.register_buffer("table", sines_and_cosines.flip(-1), persistent=False)
 
     def forward(self, heads: Tensor, first: int | Tensor = 0) -> Tensor:
         """Rotate vectors (B, H, L, E); `first` is that of `AddedPositions`."""
-        rows = (_rows(table, first, heads.size(2)) for table in (self.sin, self.cos))
-        sin, cos = (row.unsqueeze(-3) for row in rows)  # (1 or B, 1, L, E / 2)
+        rows = _rows(self.table, first, heads.size(2)).unsqueeze(-4)  # (1 or B, 1, L, E / 2, 2)
         if cpu.use_cpu_operators(heads):
-            return cpu.rotate(heads, cos, sin)
+            return cpu.rotate(heads, rows)
+        cos, sin = rows.unbind(-1)
         even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, L, E / 2)
         rotated = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
         return rotated.flatten(-2)  # (B, H, L, E)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nmt.config import ModelConfig, NormPlacement, Positions, StartEmbedding
 from nmt.data.batch import Segments
-from nmt.model.attention import MultiHeadAttention, causal_mask, same_segment
+from nmt.model.attention import MultiHeadAttention, added_mask, causal_mask, same_segment
 from nmt.model.decoder_state import DecoderState, LayerCache, StepState
 from nmt.model.encoder_decoder import EncoderDecoder, stack
 from nmt.model.layers import DecoderLayer, EncoderLayer
@@ -89,7 +89,8 @@ class Transformer(EncoderDecoder[DecoderState]):
         """Return the state before the first decoding step, with one row per sentence."""
         projected = [layer.cross_attention.project_memory(memory) for layer in self.decoder]
         layers = [LayerCache.empty(keys, values) for keys, values in projected]
-        return DecoderState.start(layers, source_mask[:, None, None], self.config.attention_window)
+        added = added_mask(source_mask[:, None, None], memory.dtype)
+        return DecoderState.start(layers, added, self.config.attention_window)
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""
@@ -100,10 +101,10 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def next_logits(self, tokens: Tensor, state: StepState) -> Tensor:
         """Decode one target position of every row: tokens (N,) → logits (N, V)."""
-        hidden = self._embed_target(tokens[:, None], state.position)  # (N, 1, D)
+        hidden = self._embed_target(tokens[:, None], state.position)[:, 0]  # (N, D)
         for layer, cache in zip(self.decoder, state.layers, strict=True):
             hidden = layer.step(hidden, cache, state)
-        return self.project(self.decoder_norm(hidden[:, 0]))
+        return self.project(self.decoder_norm(hidden))
 
     def attention_maps(
         self, source: Tensor, source_mask: Tensor, target_input: Tensor

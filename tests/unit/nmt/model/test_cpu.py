@@ -85,13 +85,19 @@ def test_two_threads_give_the_same_gradient_every_time() -> None:
 @with_both_libraries
 @pytest.mark.parametrize("activation", ["none", "relu", "gelu"])
 @pytest.mark.parametrize("shape", [(1, 5), (40, 5), (2, 3, 5)])
-def test_packed_linear_equals_torch(shape: tuple[int, ...], activation: str) -> None:
+@pytest.mark.parametrize("most_unpacked", [34, 35])
+def test_packed_linear_equals_torch(
+    most_unpacked: int, shape: tuple[int, ...], activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "MOST_UNPACKED", most_unpacked)
     torch.manual_seed(0)
     weight, bias, inputs = torch.randn(7, 5), torch.randn(7), torch.randn(shape)
     expected = F.linear(inputs, weight, bias)
     if activation != "none":
         expected = F.relu(expected) if activation == "relu" else F.gelu(expected)
-    torch.testing.assert_close(PackedLinear(weight, bias, activation)(inputs), expected)
+    layer = PackedLinear(weight, bias, activation)
+    assert (layer.library == "torch") == (most_unpacked == 35)
+    torch.testing.assert_close(layer(inputs), expected)
 
 
 def ones(dtype: torch.dtype = torch.float32) -> Tensor:

@@ -11,6 +11,7 @@ from nmt.config import (
     Positions,
     TiedEmbeddings,
 )
+from nmt.model import cpu
 from nmt.model.cpu import PackedLinear
 from nmt.model.decoding_weights import DecodingWeights
 from nmt.model.transformer import Transformer
@@ -20,7 +21,13 @@ SOURCE = torch.tensor([[4, 5, 6, 7], [8, 9, 10, 2]])
 TARGET = torch.tensor([[1, 5, 3], [1, 7, 8]])
 MASK = torch.ones_like(SOURCE, dtype=torch.bool)
 
-pytestmark = pytest.mark.usefixtures("cpu_library")
+pytestmark = pytest.mark.usefixtures("cpu_library", "some_are_packed")
+
+
+@pytest.fixture
+def some_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `tiny` have weights of each kind: 256 elements or fewer are not packed."""
+    monkeypatch.setattr(cpu, "MOST_UNPACKED", 256)
 
 
 @torch.inference_mode()
@@ -96,4 +103,6 @@ def test_mkl_packs_only_where_addresses_are_not_limited(
     model = DecodingWeights(tiny(), DecodingPrecision.float32).now()
     assert isinstance(model.projection, PackedLinear)
     has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    assert model.projection.by_mkl == (cpu_library == "torch" and has_mkl and not is_limited)
+    by_mkl = cpu_library == "torch" and has_mkl and not is_limited
+    assert model.projection.library == ("mkl" if by_mkl else "onednn")
+    assert model.decoder[0].cross_attention.query.library == "torch"
