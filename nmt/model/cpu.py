@@ -250,6 +250,10 @@ def smoothed_cross_entropy(
 MOST_UNPACKED = 1 << 16
 
 
+def _unchanged(outputs: Tensor) -> Tensor:
+    return outputs
+
+
 class PackedLinear(nn.Module):
     """A linear layer for decoding, whose weight (D', D) is packed in the layout of oneDNN or MKL.
 
@@ -259,7 +263,7 @@ class PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None, activation: str = "none") -> None:
         super().__init__()
-        self.activation = getattr(F, activation) if activation != "none" else nn.Identity()
+        self.activation = getattr(F, activation) if activation != "none" else _unchanged
         # For each matrix, MKL reserves 2.5 times its size plus 7 MB of address space.
         is_limited = is_address_space_limited()
         has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]

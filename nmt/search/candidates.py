@@ -94,10 +94,10 @@ def _candidates(
     A candidate with EOS is finished only if it is among the first K, so that beam size 1 is greedy
     search. The first K candidates without EOS are live.
     """
-    exists, is_eos = log_probs.isfinite(), tokens == eos_id
-    ranks = torch.arange(log_probs.size(1), device=log_probs.device)
-    is_finished = exists & is_eos & (ranks < beam_size)
-    is_live = exists & ~is_eos & ((~is_eos).cumsum(1) <= beam_size)
+    exists, is_other = log_probs.isfinite(), tokens != eos_id
+    is_finished = exists & ~is_other
+    is_finished[:, beam_size:] = False
+    is_live = exists & is_other & (is_other.cumsum(1) <= beam_size)
     return Candidates(log_probs, rows, tokens, token_log_probs, is_finished, is_live)
 
 

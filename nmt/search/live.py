@@ -62,13 +62,13 @@ class LiveHypotheses:
         rows: list[list[int]] = self.tokens[:, 1:].tolist()
         return rows
 
-    def extend(self, candidates: Candidates, kept: Tensor) -> "LiveHypotheses":
+    def extend(self, candidates: Candidates, kept: Tensor, rows: Tensor) -> "LiveHypotheses":
         """Return the hypotheses of the candidates for which `kept` (B, C) is True.
 
-        Sentences without a kept candidate are dropped, and the others are renumbered.
+        `rows` (N',) are the rows of these candidates. Sentences without a kept candidate are
+        dropped, and the others are renumbered.
         """
         sentences, ranks = kept.nonzero().unbind(1)  # (N',) each
-        rows = candidates.rows[sentences, ranks]
         new_tokens = candidates.tokens[sentences, ranks]
         new_log_probs = candidates.token_log_probs[sentences, ranks]
         return LiveHypotheses(

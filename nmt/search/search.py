@@ -4,6 +4,7 @@ The N rows that the step function scores are the live hypotheses of all sentence
 sentence.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -115,12 +116,14 @@ def beam_search(
         penalty = length_penalty(live.length + 1, config)
         _collect_finished(sentences, live, candidates, penalty)
         kept, is_done = _prune(sentences, candidates, live.length + 1, config)
-        for index in is_done.nonzero().flatten().tolist():
-            _add_cut_off(sentences[index].best, index, live, candidates, penalty)
-        sentences = [one for one, done in zip(sentences, is_done.tolist(), strict=True) if not done]
+        for index, sentence in enumerate(sentences):
+            if is_done[index]:
+                _add_cut_off(sentence.best, index, live, candidates, penalty)
+        sentences = [one for one, done in zip(sentences, is_done, strict=True) if not done]
         if sentences:
-            live = live.extend(candidates, kept)
-            state = state.reorder(candidates.rows[kept])
+            rows = candidates.rows[kept]
+            live = live.extend(candidates, kept, rows)
+            state = state.reorder(rows)
     return [sentence.best.hypotheses for sentence in searches]
 
 
@@ -157,7 +160,7 @@ def _collect_finished(
 
 def _prune(
     sentences: list[_Sentence], candidates: Candidates, length: int, config: DecodingConfig
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, list[bool]]:
     """Find the candidates that can still enter the n-best list of their sentence.
 
     A candidate cannot enter if the list is full and its lowest score is at least the best score
@@ -166,22 +169,21 @@ def _prune(
     result does not change if all of these are dropped. With patience, they are kept.
 
     Returns:
-        Two masks: candidates to keep, (B, C), and sentences that are done, (B,).
+        Mask (B, C) of the candidates to keep, and whether each sentence is done.
     """
-    bounds, is_stopped = [], []
+    bounds = []
     patience = config.patience * config.beam_size
     for sentence in sentences:
         max_length = sentence.request.max_length
         penalty = best_reachable_penalty(length, max_length, config)
-        bounds.append(sentence.best.lowest_score * penalty)
-        is_stopped.append(length >= max_length or 0 < patience <= sentence.num_finished)
-    device = candidates.log_probs.device
-    bound = torch.tensor(bounds, dtype=torch.float64, device=device)
+        is_stopped = length >= max_length or 0 < patience <= sentence.num_finished
+        bounds.append(math.inf if is_stopped else sentence.best.lowest_score * penalty)
+    bound = torch.tensor(bounds, dtype=torch.float64, device=candidates.log_probs.device)
     can_improve = candidates.is_live & (candidates.log_probs > bound[:, None])
-    is_done = torch.tensor(is_stopped, device=device) | ~can_improve.any(dim=1)
+    is_open = can_improve.any(dim=1, keepdim=True)  # (B, 1)
     # With patience, finished hypotheses count even if they cannot improve the result.
-    kept = candidates.is_live if config.patience else can_improve
-    return kept & ~is_done[:, None], is_done
+    kept = candidates.is_live & is_open if config.patience else can_improve
+    return kept, [not one for (one,) in is_open.tolist()]
 
 
 def _add_cut_off(
