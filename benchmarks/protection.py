@@ -52,7 +52,7 @@ _PAIRS = (
 )
 _FEWEST_WORDS, _MOST_SPANS, _MOST_ENCLOSED = 5, 3, 3
 _TRAINING_PAIRS = 15_000  # of each text, for IBM model 1
-_CERTAIN = 0.8  # probability of a link
+CERTAIN = 0.8  # probability of a link
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
@@ -222,10 +222,10 @@ def certain_links(pairs: Sequence[tuple[str, str]], number: int) -> list[dict[in
     """
     sides = [[[_plain(word) for word in pair[i].split()] for pair in pairs] for i in (0, 1)]
     found: list[dict[int, str]] = []
-    posteriors = _posteriors(sides[0], sides[1], number)
-    for words, reference, posterior in zip(*sides, posteriors, strict=False):
+    shares = posteriors(sides[0], sides[1], number)
+    for words, reference, posterior in zip(*sides, shares, strict=False):
         counts = Counter(reference)
-        links = np.argwhere(posterior > _CERTAIN)
+        links = np.argwhere(posterior > CERTAIN)
         known = ((int(i), reference[j]) for i, j in links if words[i] and reference[j])
         found.append({i: word for i, word in known if counts[word] == 1})
     return found
@@ -235,7 +235,7 @@ def _plain(word: str) -> str:
     return " ".join(_WORD.findall(word)).lower()
 
 
-def _posteriors(
+def posteriors(
     sources: Sequence[list[str]], targets: Sequence[list[str]], number: int
 ) -> list[NDArray[np.float64]]:
     """Return the probabilities of the links of the first pairs, (source words, target words).

@@ -2,25 +2,31 @@
 
     python -m benchmarks.terminology train experiment=own_text corpus.terminology=0.5 …
     python -m benchmarks.terminology measure RUN [RUN …]
+    python -m benchmarks.terminology forms MODEL SOURCE TARGET
 
 `train` is `nmt train`, but a fifth of the lexicon's words are never terms in training.
 `measure` translates the first test set of each run. The terms are the words of these held-out ones
 whose translation in the reference is known by the lexicon of the corpus, with the lemma of that
 translation. A term is right by form if the translation has the word of the reference, and by lemma
 if it has a word with the same lemma. The first run with terms defines the lexicon.
+`forms` aligns the words of two files by IBM model 1, takes the lemma that is linked with a source
+lemma most often as its term, and counts how many of the linked words that begin like the term are
+forms of it by lemma, with the words of a model folder.
 """
 
 import json
 import sys
 import time
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import sacrebleu
 
 import data_prep.prepare
+from benchmarks.protection import CERTAIN, posteriors
 from data_prep.cleaned_text import CleanedText
 from data_prep.progress import Reporter
 from data_prep.terminology import LEXICON_FILE, Terms, learn_terms
@@ -33,7 +39,10 @@ from nmt.trained_model import load_trained_model, word_forms
 from nmt.translation.glossary import Glossary
 from nmt.translation.request import Request
 from nmt.translation.term_files import Term
+from nmt.translation.term_forms import are_forms
 from nmt.translation.translator import Translator
+
+_MIN_LINKS = 10  # of a term
 
 
 def is_held_out(word: str) -> bool:
@@ -138,8 +147,45 @@ def bleu(tested: list[Sentence], texts: list[str]) -> float:
     return float(sacrebleu.corpus_bleu(texts, [[one.reference for one in tested]]).score)
 
 
+def forms(model: Path, source: Path, target: Path) -> dict[str, int]:
+    """Count the aligned words that begin like a term, and those that are its forms by lemma."""
+    config = load_trained_model(model).config
+    languages = config.source_language, config.target_language
+    words = ([WORD.findall(line) for line in read_lines(path)] for path in (source, target))
+    kept = [pair for pair in zip(*words, strict=True) if all(0 < len(one) < 25 for one in pair)]
+    sources = [[lemma(word.lower(), languages[0]) for word in line] for line, _ in kept]
+    targets = [line for _, line in kept]
+    linked: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for own, other, share in zip(
+        sources, targets, posteriors(sources, targets, len(kept)), strict=True
+    ):
+        for i, j in np.argwhere(share > CERTAIN):
+            linked[own[i]][other[j]] += 1
+    terms: dict[str, Term] = {}
+    for word, found in linked.items():
+        lemmas: Counter[str] = Counter()
+        for form, count in found.items():
+            lemmas[lemma(form, languages[1])] += count
+        [(likeliest, count)] = lemmas.most_common(1)
+        if count >= _MIN_LINKS:
+            terms[word] = Term(word, (likeliest,))
+    glossary = Glossary(*languages, list(terms.values()), word_forms(model))
+    counts = Counter(terms=len(terms))
+    for word, term in terms.items():
+        known = {form.casefold() for form in glossary.forms(term)}
+        for form, count in linked[word].items():
+            if are_forms(form, term.targets[0]):
+                counts["begin like the term"] += count
+                counts["forms by lemma"] += count * (form.casefold() in known)
+                counts["as written"] += count * (form.casefold() == term.targets[0].casefold())
+    return dict(counts)
+
+
 def main() -> None:
-    """Run one of the two commands."""
+    """Run one of the commands."""
+    if sys.argv[1] == "forms":
+        print(json.dumps(forms(*map(Path, sys.argv[2:]))))
+        return
     if sys.argv[1] == "train":
         vars(data_prep.prepare)["learn_terms"] = _learned
         nmt()

@@ -18,7 +18,7 @@ from nmt.translation.request import Request, Translation
 from nmt.translation.spans import amounts, essence, without_spans
 
 _QUESTION = "?？؟;՞⁇"
-_BRACKETS = "()[]{}"
+_BRACKETS = "()[]{}<>"
 _USUAL = str.maketrans("【】〔〕", "[][]")
 # (length + 20) of the translation divided by that of the source. Between Chinese and English the
 # usual quotient is up to 5.

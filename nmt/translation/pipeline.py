@@ -53,14 +53,10 @@ class Pipeline:
                 f"prefix, required and banned cannot have protected spans such as {spans[0]}; leave"
                 " it out, as it is kept anyway, or remove protect=true"
             )
-        if self.protection and Message.parse(request.source).arguments:
+        if self.language or (self.protection and Message.parse(request.source).arguments):
             raise UserError(
-                "prefix, required and banned do not apply to the texts of a plural or select;"
-                " remove them or protect=true"
-            )
-        if self.language:
-            raise UserError(
-                "prefix, required and banned apply to one sentence; remove them or document=true"
+                "prefix, required and banned apply to one sentence, not to documents and not to the"
+                " texts of plurals and selects; remove them, document=true or protect=true"
             )
         self.translator.check(request)
 

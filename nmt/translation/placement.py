@@ -6,13 +6,14 @@ alignment. Everything else stands beside the translation of its neighbour.
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.translation.spans import Mark
+from nmt.translation.spans import Mark, protected_spans
 
 _Run = tuple[int, int]  # first and last word
 _UNKNOWN = (-1, -1)
@@ -83,7 +84,14 @@ def insert_marks(
     """
     if not translation.strip():
         return "".join(mark.text for mark in marks)
-    return _Placement(source, translation, weights).text(_tree(marks), first)
+    placement = _Placement(source, translation, weights)
+    text = placement.text(_tree(marks), first)
+    wanted = Counter(protected_spans(" ".join([translation, *(mark.text for mark in marks)])))
+    if Counter(protected_spans(text)) == wanted:
+        return text
+    # A span has become another one beside a word, as @name in dog@name.
+    apart = [replace(mark, is_attached=(False, False)) for mark in marks]
+    return placement.text(_tree(apart), first)
 
 
 def _tree(marks: Sequence[Mark]) -> _Pair:
@@ -209,6 +217,9 @@ class _Placement:
         if not within[0] <= target <= within[1]:
             is_after = target > within[1]
             target = within[is_after]
+            return self._insertion(
+                replace(mark, is_attached=(False, False)), target, is_after, False
+            )
         joins = not is_after and joins_left and target == self._best[max(0, last)] + 1
         return self._insertion(mark, target, is_after, is_inner, joins)
 

@@ -29,8 +29,9 @@ _SPAN = re.compile(
     < !? (?P<mark> -- | [?%] ) (?: (?! (?P=mark)> | <!?(?P=mark) ) [\s\S] )*+ (?P=mark) >
     | <!\[CDATA\[ | \]\]> | <! [A-Za-z\[] [^<>]* >
     | < (?P<kept> (?i: bpt|ept|ph|it|code|kbd|samp|var|svg|math|script|style|pre|textarea|template )
-      \b | [A-Za-z][\w:.-]* (?= \s [^<>]* \b translate="no" ) ) [^<>]* (?<!/)>
-      (?: [^<]++ | < (?! (?i: /?(?P=kept) | sub ) \b ) )*+ </ (?i: (?P=kept) ) \s*>
+      \b | [A-Za-z][\w:.-]* (?= \s [^<>]* \b (?: translate="no | mtype="protected | notranslate )
+      \b ) ) [^<>]* (?<!/)> (?: [^<]++ | < (?! (?i: /?(?P=kept) | sub ) \b ) )*+
+      </ (?i: (?P=kept) ) \s*>
     | </? (?: [A-Za-z] (?: [^<>"]++ | "[^"<]*+" )*+ | \d{1,3} \s* /? ) >
     | & (?: [A-Za-z][A-Za-z0-9]{1,30} | \#\d{1,7} | \#[xX][\dA-Fa-f]{1,6} ) ;
     | (?<!`) (?P<fence> `{1,9}+ ) (?: (?!\s) | (?<=``) )
@@ -64,6 +65,7 @@ _SPAN = re.compile(
     | (?<!\S) : (?!\d) LETTER{2,} :?
     | \\ (?: [nrt0"'\\] | x[\dA-Fa-f]{2} | u[\dA-Fa-f]{4} )
     | __ \w+? __
+    | <!?-- | -- > | <[?%]\w* | [?%]> | [{}]{2,} | \{% | %\} | `{3,}
     """.replace("LETTER", _LETTER).replace("CURRENCY", _CURRENCY),
     re.VERBOSE,
 )
@@ -294,7 +296,7 @@ def _role(span: str) -> tuple[Kind, str]:
     tag = _TAG.match(span)
     if not tag:
         return "single", ""
-    name = tag[2]
+    name = tag[2].lower()
     if name in _BEGINS | _ENDS and span[1] != "/":
         number = _PARTNER.search(span) or _ID.search(span)
         return "opening" if name in _BEGINS else "closing", f"#{number[1] if number else ''}"

@@ -40,7 +40,7 @@ def aligned_forms(
                 for begin in range(len(words) - len(parts) + 1):
                     form = words[begin : begin + len(parts)]
                     is_aligned = not aligned.isdisjoint(range(begin, begin + len(parts)))
-                    if is_aligned and all(map(_are_forms, form, parts)):
+                    if is_aligned and all(map(are_forms, form, parts)):
                         counts[translation][" ".join(map(_recased, form, parts))] += 1
     return {term: [form for form, _ in forms.most_common()] for term, forms in counts.items()}
 
@@ -50,7 +50,7 @@ def write_forms(folder: Path, forms: TermForms) -> None:
     write_lines(folder / FORMS_FILE, ("\t".join((term, *forms[term])) for term in sorted(forms)))
 
 
-def _are_forms(word: str, like: str) -> bool:
+def are_forms(word: str, like: str) -> bool:
     """Return whether a word begins like the glossary's, and both have endings of a few letters."""
     one, other = map(_letters, (word, like))
     same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)

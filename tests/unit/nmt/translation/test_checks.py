@@ -43,6 +43,7 @@ def test_nothing_is_wrong(source: str, translation: str) -> None:
         ("A <b>dog</b>.", "<b></b>Hund.", ["0 instead of 1 pairs of tags around words"]),
         ("Two (2) dogs.", "Zwei (2 Hunde.", ["0 instead of 1 of )"]),
         ("Use {a b}.", "Nutze a b.", ["0 instead of 1 of {", "0 instead of 1 of }"]),
+        ("A < b", "A b", ["0 instead of 1 of <"]),
         ("It costs $5.00.", "Es kostet 5,00 €.", ["$5.00 is lost", "5,00 € is added"]),
         ("5 km", "5 m", ["5 km is lost", "5 m is added"]),
         ("A <!-- b --> @c %%", "A", ["<!-- b --> is lost", "@c is lost", "%% is lost"]),

@@ -100,7 +100,9 @@ def test_a_document_has_the_notes_on_its_sentences() -> None:
             ["<script>if (a<b)</script>", "<STYLE>p</STYLE>"],
         ),
         ('<i translate="no">a <b>c</b></i>', ['<i translate="no">a <b>c</b></i>']),
-        ("``a ` b`` ``` `` ``` ```c``", ["``a ` b``", "``` `` ```"]),
+        ('<p class="notranslate">a</p> <B>c</b>', ['<p class="notranslate">a</p>', "<B>", "</b>"]),
+        ("a --> <!-- b {{ c <?php d -> e", ["-->", "<!--", "{{", "<?php"]),
+        ("``a ` b`` ``` `` ``` ```c``", ["``a ` b``", "``` `` ```", "```"]),
         (
             "100%% %% %n %1 %L2 %1% %*d %lld",
             ["100%%", "%%", "%n", "%1", "%L2", "%1%", "%*d", "%lld"],
@@ -213,7 +215,7 @@ def test_constraints_apply_to_text_with_spans(aligner: MonotonicAligner) -> None
     assert [given.prefix for given in pipeline.translator.given] == ["one two"] * 2
     with pytest.raises(UserError, match=r"spans such as \{x\}; leave it out"):
         pipeline.check(replace(request, prefix="{x} one"))
-    with pytest.raises(UserError, match="do not apply to the texts of a plural or select"):
+    with pytest.raises(UserError, match="not to the texts of plurals and selects"):
         pipeline.check(Request("{n, plural, other {a}}", banned=["b"]))
 
 
@@ -311,6 +313,13 @@ def test_spans_follow_the_alignment(text: str, expected: str) -> None:
     weights[[1, 3, 2, 0], range(4)] = 1
     assert source == "a big dog runs"
     assert insert_marks(source, "rennt ein Hund, gross", marks, weights) == expected
+
+
+def test_a_span_that_a_word_would_change_stands_apart() -> None:
+    source, marks = without_spans("dog,@user runs")
+    assert source == "dog, runs"
+    assert insert_marks(source, "Hund, rennt", marks, None) == "Hund,@user rennt"
+    assert insert_marks(source, "Hund rennt", marks, None) == "Hund @user rennt"
 
 
 def test_tags_without_weights_enclose_words_at_the_same_place() -> None:
