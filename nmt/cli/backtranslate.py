@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable, iterate_lines
+from nmt.base.files import check_readable, iterate_lines, to_lines
 from nmt.base.log import print_line, print_written
 from nmt.cli.application import application
 from nmt.cli.models import ModelArguments, check_languages, model_folder, open_model
@@ -40,13 +40,10 @@ def _pairs(requests: Sequence["Request"], found: Sequence[Sequence["Translation"
 
     Both have an empty line instead of a pair in which one side is empty.
     """
-    translations, originals = "", ""
-    for request, (best, *_) in zip(requests, found, strict=True):
-        translation = best.text.strip()
-        is_pair = translation and request.source.strip()
-        translations += f"{translation}\n" if is_pair else "\n"
-        originals += f"{request.source}\n" if is_pair else "\n"
-    return [translations, originals]
+    best = [translations[0].text.strip() for translations in found]
+    pairs = zip(best, [request.source for request in requests], strict=True)
+    kept = [pair if all(map(str.strip, pair)) else ("", "") for pair in pairs]
+    return [to_lines(pair[side] for pair in kept) for side in (0, 1)]
 
 
 @application(_Arguments)

@@ -91,20 +91,17 @@ def main(arguments: _Arguments) -> None:
     if baseline and (run := baseline.system.run):
         inputs.append(run.folder / layout.EVALUATION_FOLDER / test_set.name)
     with ExitStack() as stack:
-        outputs = {
-            system.name: stack.enter_context(
-                _output(arguments.out, system, test_set, inputs, is_alone=len(systems) == 1)
-            )
-            for system in systems
-        }
+        is_alone = len(systems) == 1
+        locked = [_output(arguments.out, one, test_set, inputs, is_alone) for one in systems]
+        outputs = [stack.enter_context(output) for output in locked]
         evaluations = [_evaluated(arguments, system, test_set) for system in systems]
         evaluations = _compared(arguments, baseline, evaluations)
         tables.print_scores(console, evaluations)
         # Written after the scores are printed, so that a full disk does not lose them.
-        for evaluation in evaluations:
-            with outputs[evaluation.system].written() as [folder]:
+        for output, evaluation in zip(outputs, evaluations, strict=True):
+            with output.written() as [folder]:
                 evaluate.write_evaluation(evaluation, folder)
-    print_written([path for output in outputs.values() for path in output.written_files()])
+    print_written([path for output in outputs for path in output.written_files()])
     for evaluation in evaluations:
         bleu = evaluation.scores.bleu
         line = tables.bleu_line(test_set.name, bleu.score, bleu.signature)
@@ -212,11 +209,9 @@ def _evaluated(arguments: _Arguments, system: "System", test_set: "TestSet") -> 
     protection = Protection(Aligner(model)) if arguments.protect else None
     pipeline = Pipeline(translator, protection=protection, checks=arguments.checks)
     evaluation = evaluate.evaluate(pipeline, test_set, system.name)
-    if glossary := translator.glossary:
-        evaluation = replace(
-            evaluation, glossary={"file": arguments.glossary, **asdict(glossary.counts)}
-        )
-    return replace(evaluation, engine=arguments.engine_note)
+    terms = translator.glossary
+    glossary = {"file": arguments.glossary, **asdict(terms.counts)} if terms else {}
+    return replace(evaluation, engine=arguments.engine_note, glossary=glossary)
 
 
 def _compared(

@@ -21,6 +21,7 @@ from nmt.config import (
     TrackingConfig,
     TrainingConfig,
     checked_dataclass,
+    flattened,
 )
 
 if TYPE_CHECKING:
@@ -82,11 +83,8 @@ def _configuration(result: "Result", arguments: _Arguments) -> Config:
                 f"{result.name}: overrides: {override} is not part of a recipe; remove it from the"
                 " table, and set it on the command line"
             )
-    values = {
-        f"{group_name}.{name}": value
-        for group_name in ("training", "run", "decoding", "tracking")
-        for name, value in getattr(arguments, group_name).items()
-    }
+    groups = ("training", "run", "decoding", "tracking")
+    values = flattened({name: getattr(arguments, name) for name in groups})
     for key, value in values.items():
         if key not in FREE_KEYS or key in _OWN_KEYS:
             raise UserError(
