@@ -82,14 +82,12 @@ class Glossary:
         tokens, keys = _tokens(text, self.source)
         start = 0
         while start < len(tokens):
-            longest = min(self._longest, len(tokens) - start)
             taken = start + 1
             begin = tokens[start].start()
-            for after in range(start + longest, start, -1):
+            for after in range(min(start + self._longest, len(tokens)), start, -1):
                 candidates = self._by_key.get((keys[start].lstrip(), *keys[start + 1 : after]), ())
                 end = tokens[after - 1].end()
-                is_word = after == taken
-                fitting = (t for t in candidates if self._fits(t, text, begin, end, is_word))
+                fitting = (t for t in candidates if self._fits(t, text, begin, end, after == taken))
                 if term := next(fitting, None):
                     yield begin, end, term
                     taken = after

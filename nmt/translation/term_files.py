@@ -89,14 +89,8 @@ def _terms(rows: Iterable[_Row], name: str, source: str, target: str) -> list[Te
 
 
 def _read_table(text: str, name: str, source: str, target: str) -> Iterator[_Row]:
-    has_quotes = '"' in text.partition("\n")[0]
-    first = regex.sub('"[^"]*"', "", text.partition("\n")[0])
-    delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
-    quoting: Literal[0, 3] = (
-        csv.QUOTE_NONE if delimiter == "\t" and not has_quotes else csv.QUOTE_MINIMAL
-    )
     columns, width = list(_COLUMNS), 0
-    for number, cells in _rows(text, name, delimiter, quoting):
+    for number, cells in _rows(text, name):
         values = [cell.strip() for cell in cells]
         try:
             if number == 1 and (header := _header(values, source, target)):
@@ -113,10 +107,13 @@ def _read_table(text: str, name: str, source: str, target: str) -> Iterator[_Row
         )
 
 
-def _rows(
-    text: str, name: str, delimiter: str, quoting: Literal[0, 3]
-) -> Iterator[tuple[int, list[str]]]:
+def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of the first line and the cells of each row."""
+    line = text.partition("\n")[0]
+    first = regex.sub('"[^"]*"', "", line)
+    delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
+    has_quotes = delimiter != "\t" or '"' in line
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
     rows = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting, strict=True)
     number = 1
     try:
@@ -182,13 +179,13 @@ def _row(values: Sequence[str], columns: Sequence[str]) -> _Row:
                 f"column {columns.index(column) + 1} ({column}) has {row[column]!r}, not"
                 f" {' or '.join(known[1:])}; correct it, or name the columns in the first line"
             )
-    translate, translation = row.get("translate", "").lower(), row.get("target", "")
-    is_kept = translate in ("no", "false", "0")
-    if translate and not (is_kept or translation):
+    translate, target = row.get("translate", "").lower(), row.get("target", "")
+    if translate in ("no", "false", "0"):
+        target = ""
+    elif translate and not target:
         raise UserError(f"translate={translate} needs a target; add one, or write no")
-    is_exact = row.get("case", "").lower() == "exact" or is_kept or not translation
-    translation = row["source"] if is_kept else translation or row["source"]
-    return row["source"], translation, is_exact, row.get("pos", "")
+    is_exact = row.get("case", "").lower() == "exact" or not target
+    return row["source"], target or row["source"], is_exact, row.get("pos", "")
 
 
 def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:
