@@ -10,7 +10,7 @@ from lxml import etree
 from nmt.base.errors import UserError
 from nmt.base.languages import primary
 from nmt.documents.document import DocumentFile
-from nmt.documents.pieces import Piece, Unit, has_letters, text_of, to_unit, written
+from nmt.documents.pieces import Piece, Unit, has_words, text_of, to_unit, written
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}), is_unique=True)
@@ -51,7 +51,7 @@ class Xliff(DocumentFile):
                 filled = copy.deepcopy(self._source_of(element))
                 segments = filled.iterfind(f".//{self._tag('mrk')}[@mtype='seg']")
                 units = [(one, _INLINE.read(one)) for one in list(segments) or [filled]]
-                units = [(one, unit) for one, unit in units if has_letters(text_of(unit))]
+                units = [(one, unit) for one, unit in units if has_words(text_of(unit))]
                 if units:
                     self._found.append((element, filled, units))
 
@@ -135,7 +135,7 @@ class Po(DocumentFile):
         self._open = [
             entry
             for entry in self._file
-            if not entry.obsolete and not entry.translated() and has_letters(entry.msgid)
+            if not entry.obsolete and not entry.translated() and has_words(entry.msgid)
         ]
         texts = (text for one in self._open for text in (one.msgid, one.msgid_plural) if text)
         self._units = [to_unit([Piece(text)]) for text in texts]

@@ -5,13 +5,14 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
 from nmt.base.decoding import conversion
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
-from nmt.documents.pieces import Piece, Symbol, Unit, common, has_letters, text_of, to_unit
+from nmt.documents.pieces import Piece, Symbol, Unit, common, has_words, text_of, to_unit
 
 _BLANKS = " \t\r\n\f"
 _MARK = re.compile("\ufdd0(\\d+)\ufdd1")
@@ -77,7 +78,8 @@ class Token:
     Attributes:
         raw: what the file has.
         kind: text, an object, or the begin or the end of an inline element.
-        text: the text; of an object, the white space that it stands for.
+        text: the text; of an object, the white space that it stands for; of an end, what is
+            written if the text changes, if this is not `raw`.
         name: name of the element; an end belongs to the last open begin of the same name.
     """
 
@@ -99,12 +101,18 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
             if same:
                 partner[same[-1]] = index
                 opened = opened[: opened.index(same[-1])]
+    # Without this, what encloses no word would get lost.
+    sizes = list(
+        accumulate(one.kind == "object" or any(map(str.isalnum, one.text)) for one in tokens)
+    )
+    partner = {begin: end for begin, end in partner.items() if sizes[end] > sizes[begin]}
     unit: Unit = []
     styles: list[Markup] = []
     ends = set(partner.values())
     for index, token in enumerate(tokens):
         if index in partner:
-            styles.append(Markup(token.raw, tokens[partner[index]].raw))
+            end = tokens[partner[index]]
+            styles.append(Markup(token.raw, end.text or end.raw))
         elif index in ends:
             styles.pop()
         elif token.kind == "text":
@@ -132,24 +140,20 @@ def symbol(source: str, begin: int, end: int, text: str) -> Token:
     return Token(source[begin:end], "object", " " if text.isspace() else "")
 
 
-def trimmed(tokens: Sequence[Token]) -> tuple[str, list[Token], str]:
-    """Return the white space before some tokens, the tokens without it, and that after them."""
-    inner = list(tokens)
-    before = after = ""
-    while inner and inner[0].kind == "text" and not before.strip():
-        first = inner.pop(0)
-        rest = first.raw.lstrip(_BLANKS)
-        before += first.raw[: len(first.raw) - len(rest)]
-        if rest:
-            inner.insert(0, Token(rest, text=first.text.lstrip(_BLANKS)))
-            break
-    while inner and inner[-1].kind == "text":
-        last = inner.pop()
-        rest = last.raw.rstrip(_BLANKS)
-        after = last.raw[len(rest) :] + after
-        if rest:
-            inner.append(Token(rest, text=last.text.rstrip(_BLANKS)))
-            break
+def _trimmed(tokens: Sequence[Token]) -> tuple[str, list[Token], str]:
+    """Return what is before the first text, the tokens from there to the last, and the rest."""
+    inside = [i for i, one in enumerate(tokens) if one.kind != "object" and one.raw.strip(_BLANKS)]
+    begin, end = (inside[0], inside[-1] + 1) if inside else (0, 0)
+    inner = list(tokens[begin:end])
+    before, after = ("".join(one.raw for one in some) for some in (tokens[:begin], tokens[end:]))
+    if inner and inner[0].kind == "text":
+        raw = inner[0].raw.lstrip(_BLANKS)
+        before += inner[0].raw[: -len(raw)]
+        inner[0] = Token(raw, text=inner[0].text.lstrip(" "))
+    if inner and inner[-1].kind == "text":
+        raw = inner[-1].raw.rstrip(_BLANKS)
+        after = inner[-1].raw[len(raw) :] + after
+        inner[-1] = Token(raw, text=inner[-1].text.rstrip(" "))
     return before, inner, after
 
 
@@ -194,27 +198,27 @@ class TextFile(DocumentFile):
     def parse(self, text: str) -> Iterator[str]:
         """Yield in order what is kept, and `self.slot(…)` for each unit."""
 
-    def slot(
-        self, tokens: Sequence[Token], escape: Callable[[str], str] = str, raw: str | None = None
-    ) -> str:
-        """Return the mark of a unit in the template; without letters, the text as written.
+    def slot(self, tokens: Sequence[Token], escape: Callable[[str], str] = str) -> str:
+        """Return the mark of a unit in the template; without words, the tokens as written.
 
         Args:
             tokens: the contents of the unit.
             escape: returns how the file writes a text there.
-            raw: what the file has, if this is not that of the tokens.
         """
-        raw = "".join(token.raw for token in tokens) if raw is None else raw
+        raw = "".join(token.raw for token in tokens)
+        before, tokens, after = _trimmed(tokens)
         unit = unit_of(tokens)
-        if not has_letters(text_of(unit)):
+        if not has_words(text_of(unit)):
             return raw
+        raw = raw[len(before) : len(raw) - len(after)]
         spelling = {
             token.text: token.raw
             for token in tokens
             if token.kind == "text" and len(token.text) == 1 < len(token.raw.strip())
         }
         self._slots.append(Slot(raw, unit, escape, spelling))
-        return f"\ufdd0{len(self._slots) - 1}\ufdd1"  # no characters of any text
+        # The mark has characters that no text has.
+        return f"{before}\ufdd0{len(self._slots) - 1}\ufdd1{after}"
 
     @property
     def units(self) -> list[Unit]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import accumulate
 
-from nmt.documents.document import Kind, TextFile, Token, symbol, trimmed
+from nmt.documents.document import Kind, TextFile, Token, symbol
 
 # Elements inside a sentence (the phrasing content of the HTML standard that holds text).
 _INLINE = re.compile(
@@ -45,9 +45,9 @@ class _Tokens(HTMLParser):
         self._found: list[tuple[int, Kind, str]] = []  # offset, kind, name
         self.feed(_CODE.sub(lambda code: re.sub(r"[^\n]", "x", code[0]), text))
         self.close()
-        ends = [offset for offset, _, _ in self._found[1:]] + [len(text)]
-        self.tokens: list[Token] = [Token(text[: self._found[0][0] if self._found else len(text)])]
-        for (begin, kind, name), end in zip(self._found, ends, strict=True):
+        self.tokens = [Token(text[: self._found[0][0]] if self._found else text)]
+        ends = [*(offset for offset, _, _ in self._found[1:]), len(text)]
+        for (begin, kind, name), end in zip(self._found, ends, strict=False):
             if kind == "text" and text.startswith("<!--", begin):  # a comment that is not closed
                 self.tokens.append(Token(text[begin:], "object", name="!--"))
                 break
@@ -60,6 +60,12 @@ class _Tokens(HTMLParser):
     def _add(self, kind: Kind, name: str = "") -> None:
         line, column = self.getpos()
         self._found.append((self._starts[line - 1] + column, kind, name))
+
+    def parse_html_declaration(self, i: int) -> int:
+        try:
+            return super().parse_html_declaration(i)
+        except AssertionError:  # one that is malformed, such as <![x
+            return self.parse_bogus_comment(i)
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         del attrs
@@ -113,10 +119,9 @@ def html_parts(file: TextFile, text: str) -> Iterator[str]:
         elif token.name == "br" or _is_inline(token):
             tokens.append(token)
         else:
-            yield from _slot(file, tokens)
+            yield file.slot(tokens, escape_html) + token.raw
             tokens.clear()
-            yield token.raw
-    yield from _slot(file, tokens)
+    yield file.slot(tokens, escape_html)
 
 
 def tag_token(raw: str) -> Token:
@@ -132,11 +137,6 @@ def tag_token(raw: str) -> Token:
 def _is_inline(token: Token) -> bool:
     elements = _INLINE, _KEPT_INLINE, _VOID_INLINE
     return any(names.fullmatch(token.name) for names in elements)
-
-
-def _slot(file: TextFile, tokens: Sequence[Token]) -> Iterator[str]:
-    before, inner, after = trimmed(tokens)
-    yield from (before, file.slot(inner, escape_html), after)
 
 
 def escape_html(text: str) -> str:

@@ -28,4 +28,5 @@ class Json(TextFile):
         yield text[position:]
 
     def _escape(self, text: str) -> str:
-        return json.dumps(text, ensure_ascii=self._text.isascii())[1:-1]
+        is_ascii = self._text.isascii() or "\ud800" <= text <= "\udfff"
+        return json.dumps(text, ensure_ascii=is_ascii)[1:-1]

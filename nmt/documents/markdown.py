@@ -46,7 +46,7 @@ _KEPT = re.compile(
     r"""
       \[\^[^\]\s]+\] | \[-?@[^\]\n]+\](?![(\[]) | \[\[[^\]\n]+\]\](?!\() | (?<!.)\[[ xX]\](?=\s)
     | \$\$[^$\n]+\$\$ | \$(?![\s$])[^$\n]*(?<!\s)\$(?!\d) | \\\((?:(?!\\\)).)+\\\)
-    | :[a-z][a-z0-9_+-]+: | \{[%:<\#{][^{}\n]*\}+
+    | &lt;/?[A-Za-z][^<>&]*?&gt; | :[a-z][a-z0-9_+-]+: | \{[%:<\#{][^{}\n]*\}+
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -90,7 +90,7 @@ class Markdown(TextFile):
             raw = text[lines[0][0] : position]
             if token.type == "inline":
                 tokens = list(with_slots(self, list(_Paragraph(text, lines).tokens(self, env))))
-                yield self.slot(tokens, str, raw)
+                yield self.slot(tokens)
             else:
                 yield from html_parts(self, raw)
         yield text[position:]
@@ -212,7 +212,8 @@ class _Paragraph:
             if token.type == "link_open":
                 label = end
             if token.type == "link_close" and raw in ("]", "][]"):  # its text is its address
-                raw = f"][{self.raw(label, begin)}]"
+                yield Token(raw, "end", f"][{self.raw(label, begin)}]", "*a")
+                continue
             if token.type == "text_special" and token.content != token.markup:
                 yield symbol(self.source, begin, end, token.content)
             else:

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from nmt.documents.document import DocumentFile, kind_of
-from nmt.documents.pieces import Unit, has_letters, text_of
+from nmt.documents.pieces import Unit, has_words, text_of
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _MAX_PART = 1 << 28  # bytes of one XML file in an archive
@@ -142,7 +142,7 @@ class Archive(DocumentFile):
         for paragraph in reversed(list(tree.iter(*self._kind.paragraphs))):
             unit = self._kind.form.read(paragraph)
             is_kept = text_of(unit) in kept or any(map(_is_kept, paragraph.iterancestors()))
-            if has_letters(text_of(unit)) and not is_kept:
+            if has_words(text_of(unit)) and not is_kept:
                 self._paragraphs.append((paragraph, unit))
         self._paragraphs.reverse()
 

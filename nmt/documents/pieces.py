@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from nmt.translation.request import Links
+from nmt.translation.spans import without_spans
 
 Styles = tuple[Hashable, ...]
 """The inline elements around a text, outermost first."""
 
-_WORD = re.compile(r"\S+")
+# A word in Latin script without accents; `camelCase`, `a.b`, `a_b`, and `#f00` are none.
+_WORD = re.compile(r"[\W_]*(?:[A-Z]+|[A-Z]?[a-z]+)(?:['/-][A-Z]?[a-z]+)*[\W_]*")
+_CLOSING = ".,;:!?…)]}»”。、，；：！？"  # signs without a blank before them
 _CORE = re.compile(r"\w(?:.*\w)?")
 
 
@@ -69,7 +72,7 @@ def to_unit(pieces: Iterable[Piece]) -> Unit:
 def _with_symbols(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Make the symbols of texts objects: a model can seldom write them."""
     for piece in pieces:
-        if piece.item is not None or (piece.text.isascii() and "\t" not in piece.text):
+        if piece.item is not None or (piece.text.isascii() and piece.text.isprintable()):
             yield piece
             continue
         for index, text in enumerate(_symbols().split(piece.text)):
@@ -83,7 +86,7 @@ def _symbols() -> re.Pattern[str]:
     """Match tabs, and symbols that are no units or money, such as arrows and emojis."""
     blocks = *range(0x80, 0x3300), *range(0x1F000, 0x1FB00)
     signs = (c for c in map(chr, blocks) if unicodedata.category(c) in ("So", "Sm", "Sk"))
-    some = re.escape("".join(signs).replace("°", ""))
+    some = re.escape("".join(signs).replace("°", "")) + r"\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff"
     return re.compile(rf"(\t+|[{some}][{some}\u200d\ufe0e\ufe0f]*)")
 
 
@@ -97,9 +100,12 @@ def text_of(unit: Sequence[Piece]) -> str:
     return "".join(piece.text for piece in unit)
 
 
-def has_letters(text: str) -> bool:
-    """Return whether there is anything to translate."""
-    return any(map(str.isalpha, text))
+def has_words(text: str) -> bool:
+    """Return whether there is anything to translate: no number, address, color or identifier."""
+    words = without_spans(text)[0].split()
+    return any(
+        _WORD.fullmatch(one) or (not one.isascii() and any(map(str.isalpha, one))) for one in words
+    )
 
 
 def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit:
@@ -132,7 +138,11 @@ def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit
             blank = [Piece(" ")]
             result += blank * (piece.is_word and not is_before.isspace() and offset > 0)
             result.append(piece)
-            result += blank * (piece.is_word and not is_after.isspace())
+            is_before_word = is_after.isalnum() or unicodedata.category(is_after or ".") in (
+                "Ps",
+                "Pi",
+            )
+            result += blank * (piece.is_word and is_before_word)
         position += len(piece.text)
     result += _runs(translation, styles, last, len(translation))
     # A blank between two pieces is in the elements that both are in.
@@ -164,7 +174,7 @@ def without_repeated(unit: Sequence[Piece], is_unique: Callable[[Hashable], bool
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 def _core(text: str, span: tuple[int, int]) -> tuple[int, int]:
@@ -203,16 +213,21 @@ def _styles(
             chosen[index] = (*wanted, *(s for s in chosen[index] or () if s not in wanted))
     before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
     result = [base] * len(translation)
+    of_word = [a if a == b else c for a, b, c in zip(before, after, chosen, strict=True)]
+    of_word = [base if style is None else style for style in of_word]
     for index, (begin, end) in enumerate(found):
-        style = before[index] if before[index] == after[index] else chosen[index]
-        result[begin:end] = [base if style is None else style] * (end - begin)
+        result[begin:end] = [of_word[index]] * (end - begin)
         if index in linked:
             (first, last), (core_begin, core_end) = words[linked[index]], cores[linked[index]]
             own_begin, own_end = _core(translation, (begin, end))
-            after_core = by_character[last - 1] if core_end < last else base
+            around = common(*[*of_word, base][index : index + 2])
+            after_core = by_character[last - 1] if core_end < last else around
             result[own_end:end] = [after_core] * (end - own_end)
             if first < core_begin:
                 result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
+            is_same = source[first:last].casefold() == translation[begin:end].casefold()
+            if is_same and of_word[index] == of_core[linked[index]]:
+                result[begin:end] = by_character[first:last]
     result.append(())
     for index, character in enumerate(translation):
         if character.isspace() and index > 0:
@@ -261,9 +276,15 @@ def _offsets(
                 offset = len(translation)
             else:
                 offset = _offset(position, source, words, translation, found, targets)
-            offsets.append(max([offset, *offsets[-1:]]))
+            offsets.append(offset)
         position += len(piece.text)
-    return offsets
+    # Objects keep their order, and their line.
+    items = [piece for piece in unit if piece.item is not None]
+    limit = len(translation)
+    for index in range(len(offsets) - 1, -1, -1):
+        offsets[index] = min(offsets[index], limit)
+        limit = offsets[index] if items[index].text == "\n" else limit
+    return list(accumulate(offsets, max))
 
 
 def _offset(
@@ -278,11 +299,18 @@ def _offset(
     if not source[position - 1].isspace():  # attached to a word
         word = next(i for i, span in enumerate(words) if span[0] < position <= span[1])
         if word in targets:
-            target = found[max(targets[word])]
+            first, last = found[max(targets[word])]
+            before, after = source[words[word][0] : position], source[position : words[word][1]]
+            text = translation[first:last].casefold()
+            if after and text.endswith(after.casefold()):
+                return last - len(after)
+            if text.startswith(before.casefold()):
+                return first + len(before)
             is_in_word = position <= _core(source, words[word])[1]
-            return _core(translation, target)[1] if is_in_word else target[1]
+            return _core(translation, (first, last))[1] if is_in_word else last
     following = (i for i, span in enumerate(words) if span[0] >= position and i in targets)
-    return next((found[min(targets[i])][0] for i in following), len(translation))
+    end = _core(translation, found[-1])[1] if found else 0
+    return next((found[min(targets[i])][0] for i in following), end)
 
 
 def _runs(translation: str, styles: Sequence[Styles], begin: int, end: int) -> Unit:

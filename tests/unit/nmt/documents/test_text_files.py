@@ -1,9 +1,13 @@
 """Files of text as people have them: what is translated, and what stays."""
 
+import html
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.documents import translated
 
@@ -128,7 +132,7 @@ SRT = """\ufeff1
 00:00:06,000 --> 00:00:07,000
 """
 
-JSON = '{"a": ["One\\tdog", {"kept": "5 \\u2192 six\\n\\nmore"}, "two"], "kept": [1, null]}'
+JSON = '{"a": ["kept_kept", "#ff0", "kept.kept", "keptKept", "One\\tdog", "5 \\u2192 six\\n"]}'
 
 # Files, and the words in them that stay, besides those that are in no unit.
 FILES = {
@@ -146,7 +150,7 @@ FILES = {
     ),
     "vtt": (VTT, "align c cue id kept position start v yellow amp"),
     "srt": (SRT, "an color ffff font i"),
-    "json": (JSON, "a kept n null u"),
+    "json": (JSON, "a ff kept n u"),
 }
 
 
@@ -179,3 +183,26 @@ def test_po_keeps_its_encoding_and_what_is_no_message(tmp_path: Path, charset: s
     expected = begin.format(charset if is_latin else "UTF-8") + message + 'msgstr "Ä %D\\tDOG\\n"'
     data = translated(path, lambda text: text.upper().replace("A ", "Ä "))
     assert data.decode("latin1" if is_latin else "utf-8") == expected + end
+
+
+SNIPPETS = (
+    "a dog|\n\n|*|**|_|`|[|](x)|]|![|&copy;|&amp;|\\\\*|<b>|</b>|<p>|</p>|<br>|<code>|</code>"
+    "|<!--|-->|→|<li translate=no>|<img alt='a dog'>|<pre>|</pre>|<![x|<? x ?>|$$|[^1]: |> |- |1. "
+    "|```|# |---|~~|:::|{|}|{%|\t|  |\r\n|<script>|</script>|</|<|>|\"|'|=|é|&lt;b&gt;|&nbsp;"
+    "| | a | b |\n|-|-|\n"
+)
+
+
+@pytest.mark.parametrize("kind", ["md", "html"])
+@given(st.lists(st.sampled_from(SNIPPETS.split("|")), max_size=12).map("".join))
+def test_any_markup_is_kept(kind: str, text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"a.{kind}"
+        path.write_bytes(text.encode())
+        assert translated(path, str, is_rewritten=False) == text.encode()
+        result = translated(path, str.upper).decode()
+    if kind == "html":
+        texts = ("".join(html.unescape(one).lower().split()) for one in (text, result))
+    else:
+        texts = (sorted(re.findall(r"&\w+;|</?\w+", one.lower())) for one in (text, result))
+    assert len(set(map(str, texts))) == 1
