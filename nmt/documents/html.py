@@ -1,13 +1,11 @@
-"""HTML. Python's parser finds the tags; tags and everything that is no text are kept as written."""
+"""HTML. Tags and everything that is no text are kept as they are written."""
 
 import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
-from itertools import accumulate
 
-from nmt.documents.document import Kind, TextFile, Token, symbol
+from nmt.documents.document import TextFile, Token, symbol
 
 # Elements inside a sentence (the phrasing content of the HTML standard that holds text).
 _INLINE = re.compile(
@@ -21,8 +19,16 @@ _KEPT = re.compile("script|style|pre|textarea|iframe|xmp")
 _VOID_INLINE = re.compile("img|wbr|input|!--")
 _VOID = re.compile("br|img|wbr|input|area|base|col|embed|hr|link|meta|source|track")
 
-# Code of templates, which may have tags in it.
-_CODE = re.compile(r"<\?.*?\?>|<%.*?%>", re.DOTALL)
+# Scripts, comments, code of templates, declarations and tags; the text after `<` may be no tag.
+_PART = re.compile(
+    r"""
+      <(?P<raw>script|style)\b.*?(?:</(?P=raw)\b[^>]*>|\Z) | <!--.*?(?:-->|\Z)
+    | <(?P<code>[?%]) (?: (?!<[?%]). )*? (?P=code)> | <!\[CDATA\[ (?: (?!<!\[). )*? \]\]>
+    | <![A-Za-z\[][^<>]*>
+    | (?P<tag> </?[A-Za-z] (?: [^<>"']++ | "[^"]*" | '[^']*' ){0,999}+ > )
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
 _ATTRIBUTE = re.compile(
     r"""([^\s"'<>/=]+)\s*=\s*(?:"(?P<value>[^"]*)"|'(?P<quoted>[^']*)'|(?P<bare>[^\s"'>]+))"""
 )
@@ -32,74 +38,8 @@ _SHOWN = re.compile(
     r"|(?:option|optgroup|track)\.label|input (?:button|submit|reset)\.value"
     r"|meta (?:\w+:)?(?:title|description|keywords)\.content"
 )
-# Tags that are written with references, which are shown as they are; references; and code.
-_REFERENCE = re.compile(rf"&lt;/?[A-Za-z][^<>]*?&gt;|&(?:\#\w+|\w+);|{_CODE.pattern}", re.DOTALL)
-
-
-class _Tokens(HTMLParser):
-    """Finds the tags, comments and texts of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-        self._found: list[tuple[int, Kind, str]] = []  # offset, kind, name
-        self.feed(_CODE.sub(lambda code: re.sub(r"[^\n]", "x", code[0]), text))
-        self.close()
-        self.tokens = [Token(text[: self._found[0][0]] if self._found else text)]
-        ends = [*(offset for offset, _, _ in self._found[1:]), len(text)]
-        for (begin, kind, name), end in zip(self._found, ends, strict=False):
-            if kind == "text" and text.startswith("<!--", begin):  # a comment that is not closed
-                self.tokens.append(Token(text[begin:], "object", name="!--"))
-                break
-            before = self.tokens.pop().raw if kind == "text" and self._is_after_text() else ""
-            self.tokens.append(Token(before + text[begin:end], kind, name=name))
-
-    def _is_after_text(self) -> bool:
-        return self.tokens[-1].kind == "text"
-
-    def _add(self, kind: Kind, name: str = "") -> None:
-        line, column = self.getpos()
-        self._found.append((self._starts[line - 1] + column, kind, name))
-
-    def parse_html_declaration(self, i: int) -> int:
-        try:
-            return super().parse_html_declaration(i)
-        except AssertionError:  # one that is malformed, such as <![x
-            return self.parse_bogus_comment(i)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        del attrs
-        self._add("object" if _VOID.fullmatch(tag) else "begin", tag)
-
-    def handle_startendtag(self, tag: str, attrs: object) -> None:
-        del attrs
-        self._add("object", tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add("end", tag)
-
-    def handle_data(self, data: str) -> None:
-        del data
-        self._add("text")
-
-    def handle_entityref(self, name: str) -> None:
-        self.handle_data(name)
-
-    def handle_charref(self, name: str) -> None:
-        self.handle_data(name)
-
-    def handle_comment(self, data: str) -> None:
-        del data
-        self._add("object", "!--")
-
-    def handle_decl(self, decl: str) -> None:
-        self._add("object", decl)
-
-    def handle_pi(self, data: str) -> None:
-        self.handle_decl(data)
-
-    def unknown_decl(self, data: str) -> None:
-        self.handle_decl(data)
+# References, and tags that are written with them, which are shown as they are.
+_REFERENCE = re.compile(r"&lt;/?[A-Za-z](?:(?!&lt;)[^<>])*?&gt;|&(?:\#\w+|\w+);")
 
 
 class Html(TextFile):
@@ -113,7 +53,7 @@ class Html(TextFile):
 def html_parts(file: TextFile, text: str) -> Iterator[str]:
     """Yield the parts of a page, or of a block of HTML in another text file."""
     tokens: list[Token] = []
-    for token in with_slots(file, _Tokens(text).tokens):
+    for token in with_slots(file, list(_tokens(text))):
         if token.kind == "text":
             tokens += texts(token.raw)
         elif token.name == "br" or _is_inline(token):
@@ -124,9 +64,18 @@ def html_parts(file: TextFile, text: str) -> Iterator[str]:
     yield file.slot(tokens, escape_html)
 
 
+def _tokens(text: str) -> Iterator[Token]:
+    last = 0
+    for match in _PART.finditer(text):
+        yield Token(text[last : match.start()])
+        yield tag_token(match[0]) if match["tag"] else Token(match[0], "object", name="!--")
+        last = match.end()
+    yield Token(text[last:])
+
+
 def tag_token(raw: str) -> Token:
-    """Return the token of a tag."""
-    match = re.match(r"<(/?)([A-Za-z][\w-]*)", raw)
+    """Return the token of a tag or a comment."""
+    match = re.match(r"<(/?)([A-Za-z][^\s/<>]*)", raw)
     if not match:
         return Token(raw, "object", name="!--")
     name = match[2].lower()

@@ -1,9 +1,11 @@
 """Markdown. markdown-it finds the text and its inline markup, which is kept as it is written."""
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from nmt.documents.document import Slot, TextFile, Token, symbol
@@ -188,11 +190,12 @@ class _Paragraph:
         return self.text[self._offset(begin) : self._offset(end)]
 
     def _offset(self, position: int) -> int:
-        for begin, end in self.lines:
-            if position <= end - begin:
-                return begin + position
-            position -= end - begin + 1
-        return self.lines[-1][1]
+        line = bisect(self._starts, position) - 1
+        return self.lines[line][0] + position - self._starts[line]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(end - begin + 1 for begin, end in self.lines[:-1])]
 
     def tokens(self, file: TextFile, env: dict[str, Any]) -> Iterator[Token]:
         """Yield text and inline markup."""

@@ -213,8 +213,8 @@ def _styles(
             chosen[index] = (*wanted, *(s for s in chosen[index] or () if s not in wanted))
     before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
     result = [base] * len(translation)
-    of_word = [a if a == b else c for a, b, c in zip(before, after, chosen, strict=True)]
-    of_word = [base if style is None else style for style in of_word]
+    agreed = (a if a == b else c for a, b, c in zip(before, after, chosen, strict=True))
+    of_word = [base if style is None else style for style in agreed]
     for index, (begin, end) in enumerate(found):
         result[begin:end] = [of_word[index]] * (end - begin)
         if index in linked:
@@ -226,7 +226,9 @@ def _styles(
             if first < core_begin:
                 result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
             is_same = source[first:last].casefold() == translation[begin:end].casefold()
-            if is_same and of_word[index] == of_core[linked[index]]:
+            if is_same and {*of_word[index]} <= {
+                s for one in by_character[first:last] for s in one
+            }:
                 result[begin:end] = by_character[first:last]
     result.append(())
     for index, character in enumerate(translation):
