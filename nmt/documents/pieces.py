@@ -130,19 +130,22 @@ def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit
             offset = next(offsets)
             result += _runs(translation, styles, last, offset)
             last = offset
-            is_before, is_after = translation[:offset][-1:], translation[offset:][:1]
+            # Between two objects there is no blank but that of the first one.
+            is_before = " " if not result or result[-1].item is not None else result[-1].text[-1:]
+            is_after = translation[offset : offset + 1]
             if piece.text:  # an object that is a blank takes the place of one
                 last += is_after.isspace()
                 if is_before == " " and not is_after.isspace() and result and not result[-1].item:
                     result[-1] = replace(result[-1], text=result[-1].text[:-1])
-            blank = [Piece(" ")]
-            result += blank * (piece.is_word and not is_before.isspace() and offset > 0)
+            # An object that is, or begins, a word has a blank before it, and so on.
+            is_beginning = not source[:position].strip() or source[position - 1].isspace()
+            needs_before = not piece.text and is_beginning and offset > 0
+            is_end = is_after.isspace() or is_after in _CLOSING  # or nothing
+            is_joined = is_after.isalnum() and not source[position : position + 1].isalnum()
+            needs_after = not piece.text and (not is_end if piece.is_word else is_joined)
+            result += [Piece(" ")] * (needs_before and not is_before.isspace())
             result.append(piece)
-            is_before_word = is_after.isalnum() or unicodedata.category(is_after or ".") in (
-                "Ps",
-                "Pi",
-            )
-            result += blank * (piece.is_word and is_before_word)
+            result += [Piece(" ")] * needs_after
         position += len(piece.text)
     result += _runs(translation, styles, last, len(translation))
     # A blank between two pieces is in the elements that both are in.
@@ -209,8 +212,11 @@ def _styles(
             position = having[len(having) // 2]
             near = min(len(found) - 1, position * len(found) // len(words))
             index = next((j for j, i in linked.items() if i == position), near)
-            # What was chosen for the word must not get lost, either.
-            chosen[index] = (*wanted, *(s for s in chosen[index] or () if s not in wanted))
+            # What was chosen for a word must not get lost, either.
+            free = (j for j, one in enumerate(chosen) if not one or chosen.count(one) > 1)
+            index = min(free, key=lambda j: abs(j - index), default=index)
+            others = chosen[index] or () if chosen.count(chosen[index]) == 1 else ()
+            chosen[index] = (*wanted, *(s for s in others if s not in wanted))
     before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
     result = [base] * len(translation)
     agreed = (a if a == b else c for a, b, c in zip(before, after, chosen, strict=True))

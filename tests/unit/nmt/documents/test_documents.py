@@ -410,6 +410,22 @@ def test_placed_follows_the_alignment() -> None:
     ]
 
 
+def test_elements_of_words_that_are_lost_take_other_words() -> None:
+    unit = [Piece("See "), Piece("this", ("a",)), Piece(" and "), Piece("that", ("b",))]
+    assert placed(unit, "Siehe dies", [(0, 0), (1, 1), (3, 1)]) == [
+        Piece("Siehe", ("b",)),
+        Piece(" "),
+        Piece("dies", ("a",)),
+    ]
+    assert placed(unit, "Dies", [(1, 0), (3, 0)]) == [Piece("Dies", ("b", "a"))]
+
+
+def test_objects_have_the_blanks_that_they_had() -> None:
+    unit = [Piece("Press "), Piece("", (), "x"), Piece(", "), Piece("", (), "y"), Piece(" now.")]
+    result = placed(unit, "Jetzt drücke ihn.", [(0, 1), (1, 2), (2, 0)])
+    assert "".join(one.item or one.text for one in result) == "Jetzt drücke x y ihn."
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
