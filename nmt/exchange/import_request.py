@@ -31,7 +31,7 @@ class Limits:
         size = num_bytes / GIGABYTE
         available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         memory = min(int((2 + 20 * size) * GIGABYTE), available)
-        return cls(memory, int(8 + 100 * size), int(60 + 7200 * size))
+        return cls(memory, int(8 + 100 * size), int(60 + 36_000 * size))
 
 
 @dataclass(frozen=True)
