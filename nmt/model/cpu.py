@@ -245,8 +245,8 @@ def smoothed_cross_entropy(
     return loss, grad_hidden, grad_weight
 
 
-# A product with a weight of at most this number of elements is not faster with a packed weight. A
-# call of oneDNN takes 13 microseconds more than one of torch's own library.
+# A weight of at most this number of elements is not packed: a call of oneDNN takes about ten
+# microseconds more than one of torch's own library.
 MOST_UNPACKED = 1 << 16
 
 
