@@ -14,6 +14,7 @@ from nmt.base.errors import UserError
 from nmt.base.files import check_readable
 from nmt.documents.pieces import Piece, Symbol, Unit, common, has_words, text_of, to_unit
 
+_MAX_DEPTH = 32  # of elements in a sentence, so that the time is linear; outer ones are objects
 _BLANKS = " \t\r\n\f"
 _MARK = re.compile("\ufdd0(\\d+)\ufdd1")
 
@@ -95,7 +96,7 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
     opened: list[int] = []
     for index, token in enumerate(tokens):
         if token.kind == "begin":
-            opened.append(index)
+            opened = [*opened[1 - _MAX_DEPTH :], index]
         elif token.kind == "end":
             same = [i for i in opened if tokens[i].name == token.name]
             if same:

@@ -206,3 +206,10 @@ def test_any_markup_is_kept(kind: str, text: str) -> None:
     else:
         texts = (sorted(re.findall(r"&\w+;|</?\w+", one.lower())) for one in (text, result))
     assert len(set(map(str, texts))) == 1
+
+
+def test_deep_elements_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<b><i>dog " * 300 + "</i></b>" * 300)
+    result = translated(path, str.upper).decode()
+    assert [result.count(one) for one in ("<b>", "</i>", "DOG")] == [300] * 3
