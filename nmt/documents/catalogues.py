@@ -10,7 +10,8 @@ from lxml import etree
 from nmt.base.errors import UserError
 from nmt.base.languages import primary
 from nmt.documents.document import DocumentFile
-from nmt.documents.pieces import Piece, Unit, has_words, text_of, to_unit, written
+from nmt.documents.pieces import Piece, Unit, text_of, to_unit, written
+from nmt.documents.words import has_words
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}), is_unique=True)

@@ -12,7 +12,8 @@ from typing import Literal
 from nmt.base.decoding import conversion
 from nmt.base.errors import UserError
 from nmt.base.files import check_readable
-from nmt.documents.pieces import Piece, Symbol, Unit, common, has_words, text_of, to_unit
+from nmt.documents.pieces import Piece, Unit, common, text_of, to_unit
+from nmt.documents.words import Symbol, has_words
 
 _MAX_DEPTH = 32  # of elements in a sentence, so that the time is linear; outer ones are objects
 _BLANKS = " \t\r\n\f"

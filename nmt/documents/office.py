@@ -10,7 +10,8 @@ from pathlib import Path
 from lxml import etree
 
 from nmt.documents.document import DocumentFile, kind_of
-from nmt.documents.pieces import Unit, has_words, text_of
+from nmt.documents.pieces import Unit, text_of
+from nmt.documents.words import has_words
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _MAX_PART = 1 << 28  # bytes of one XML file in an archive

@@ -5,22 +5,18 @@ footnote mark. Only the text is translated. Formats and objects follow the word 
 """
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import accumulate, groupby
 from typing import Any
 
+from nmt.documents.words import Symbol, symbols
 from nmt.translation.request import Links
-from nmt.translation.spans import without_spans
 
 Styles = tuple[Hashable, ...]
 """The inline elements around a text, outermost first."""
 
-# A word in Latin script without accents; `camelCase`, `a.b`, `a_b`, and `#f00` are none.
-_WORD = re.compile(r"[\W_]*(?:[A-Z]+|[A-Z]?[a-z]+)(?:['/-][A-Z]?[a-z]+)*[\W_]*")
 _CLOSING = ".,;:!?…)]}»”。、，；：！？"  # signs without a blank before them
 _CORE = re.compile(r"\w(?:.*\w)?")
 
@@ -43,12 +39,6 @@ class Piece:
 
 
 Unit = list[Piece]
-
-
-class Symbol(str):
-    """An object that is a character of the text: an emoji, an arrow, a tab or the like."""
-
-    __slots__ = ()
 
 
 def to_unit(pieces: Iterable[Piece]) -> Unit:
@@ -75,19 +65,10 @@ def _with_symbols(pieces: Iterable[Piece]) -> Iterator[Piece]:
         if piece.item is not None or (piece.text.isascii() and piece.text.isprintable()):
             yield piece
             continue
-        for index, text in enumerate(_symbols().split(piece.text)):
+        for index, text in enumerate(symbols().split(piece.text)):
             is_symbol = index % 2 == 1
             shown = (" " if text.isspace() else "") if is_symbol else text
             yield replace(piece, text=shown, item=Symbol(text) if is_symbol else None)
-
-
-@cache
-def _symbols() -> re.Pattern[str]:
-    """Match tabs, and symbols that are no units or money, such as arrows and emojis."""
-    blocks = *range(0x80, 0x3300), *range(0x1F000, 0x1FB00)
-    signs = (c for c in map(chr, blocks) if unicodedata.category(c) in ("So", "Sm", "Sk"))
-    some = re.escape("".join(signs).replace("°", "")) + r"\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff"
-    return re.compile(rf"(\t+|[{some}][{some}\u200d\ufe0e\ufe0f]*)")
 
 
 def written(unit: Sequence[Piece]) -> str:
@@ -98,14 +79,6 @@ def written(unit: Sequence[Piece]) -> str:
 def text_of(unit: Sequence[Piece]) -> str:
     """Return the text of a unit."""
     return "".join(piece.text for piece in unit)
-
-
-def has_words(text: str) -> bool:
-    """Return whether there is anything to translate: no number, address, color or identifier."""
-    words = without_spans(text)[0].split()
-    return any(
-        _WORD.fullmatch(one) or (not one.isascii() and any(map(str.isalpha, one))) for one in words
-    )
 
 
 def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit:
