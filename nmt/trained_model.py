@@ -266,11 +266,9 @@ def _load(folder: Path, device: torch.device | str) -> TrainedModel:
     files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
     tokenizers = {name: Tokenizer(file_inside(folder, name)) for name in dict.fromkeys(files)}
     source_tokenizer, target_tokenizer = (tokenizers[name] for name in files)
-    sizes = (source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
-    weights_path = file_inside(folder, WEIGHTS_FILE)
-    weights = read_weights(weights_path)
-    # Building the model takes memory in proportion to its parameters, so their number is limited.
-    # `load_weights` reports smaller differences by the name of a tensor.
+    sizes = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
+    weights = read_weights(weights_path := file_inside(folder, WEIGHTS_FILE))
+    # Building takes memory for all parameters. `load_weights` reports smaller differences by name.
     num_values = sum(tensor.numel() for tensor in weights.values())
     try:
         num_parameters = count_parameters(meta_model(config.model, *sizes))
