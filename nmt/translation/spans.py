@@ -15,62 +15,8 @@ from unicodedata import category, normalize
 
 from nmt.base.languages import closing_marks, num_words, sentence_marks
 from nmt.translation.numbers import numbers, spellings
+from nmt.translation.span_pattern import MONEY, SPAN
 
-# Letters, digits and underscores of words, apart from scripts without blanks and from Korean, in
-# which other words follow a placeholder without a blank.
-_LETTER = r"(?:(?![\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\uffff\U00020000-\U0003ffff])\w)"
-_CURRENCY = r"""(?: [A-Z]{0,3} [$¢£¤¥฿\u20a0-\u20cf＄￠￡￥￦] | (?: AED|ARS|AUD|BRL|CAD|CHF|CLP
-    | CNY|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|JPY|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|THB|TWD|UAH
-    | USD|VND|ZAR ) | Rs\.? | kr | Kč | zł | Ft )"""
-# Every attempt to match ends where another one begins, so that the time is linear in the length of
-# a text, see docs/decisions/0048-linear-time.md.
-_SPAN = re.compile(
-    r"""
-    < !? (?P<mark> -- | [?%] ) (?: (?! (?P=mark)> | <!?(?P=mark) ) [\s\S] )*+ (?P=mark) >
-    | <!\[CDATA\[ | \]\]> | <! [A-Za-z\[] [^<>]* >
-    | < (?P<kept> (?i: bpt|ept|ph|it|code|kbd|samp|var|svg|math|script|style|pre|textarea|template )
-      \b | [A-Za-z][\w:.-]* (?= \s [^<>]* \b (?: translate="no | mtype="protected | notranslate )
-      \b ) ) [^<>]* (?<!/)> (?: [^<]++ | < (?! (?i: /?(?P=kept) | sub ) \b ) )*+
-      </ (?i: (?P=kept) ) \s*>
-    | </? (?: [A-Za-z] (?: [^<>"]++ | "[^"<]*+" )*+ | \d{1,3} \s* /? ) >
-    | & (?: [A-Za-z][A-Za-z0-9]{1,30} | \#\d{1,7} | \#[xX][\dA-Fa-f]{1,6} ) ;
-    | (?<!`) (?P<fence> `{1,9}+ ) (?: (?!\s) | (?<=``) )
-      (?: [^`]++ | (?! (?P=fence) (?!`) ) `++ )++ (?: (?<!\s) | (?=``) ) (?P=fence) (?!`)
-    | (?: (?<![A-Za-z0-9+.-]) [A-Za-z][A-Za-z0-9+.-]{1,19} :// | www\. )
-      [^\s<>"\u3000-\u303f\uff00-\uffef]* [^\s<>".,;:!?)\]}'»”\u3000-\u303f\uff00-\uffef]
-    | (?<!LETTER) (?<![.+-]) (?: LETTER | [.+-] )++ @ (?: LETTER | - )+ (?: \. (?: LETTER | - )+ )+
-    | \{{2,3} [^{}]+ \}{2,3} | [$%\#@]\{ [^{}]* \} | \{(?: [%@:/$][^{}]* | \#[^{}]*\# | [^{}\s]* )\}
-    | \{ \s* [$-]? [\w.-]{1,99} (?: \( [^(){}]* \) )? \s* \} | '[{}]+' | \[% [^\[\]]* %\]
-    | \{ \s* [\w.-]{1,99} \s* , (?: [^{}]* | \s* choice \b (?: [^{}]++ | \{[^{}]*\} )*+ ) \}
-    | \{ \s* [\w.-]{1,99} \s* , \s* (?: plural | selectordinal | select ) \b
-    | (?<!LETTER) (?<![.,]) (?: [-+−]? (?P<currency> CURRENCY ) [\u00a0\u202f\ ]? )?
-      (?P<number> [-+−]? (?> \d (?: [\d.,]* \d )? (?: [\u00a0\u202f\ ] \d{3} (?!\d) ){0,4} ) )
-      (?(currency) (?!LETTER) | [\u00a0\u202f\ ]? (?P<unit> %%? (?! [({<@*+\#-] | \.\d ) | [‰％℃]
-      | °[CF]? | [kMGT]i?[Bb] | [kMG]?bit/s | [kMG]?Hz | [kM]?Wh? | m?V | mAh | [kmµμ]?g | [cdm]?l
-      | km/h | m/s | mph | [kcdmµμn]?m[²³]? | ha | ft | lb | oz | [mµμn]s | h | min | px | pt | dpi
-      | dB | kcal | [hk]Pa | CURRENCY (?![({]) ) (?! LETTER | (?<=[A-Za-z²³])/ ) )
-    | (?<![$\\]) (?P<math> \${1,2}+ ) (?![\s\d]) [^$]+ (?<![\s\\]) (?P=math) (?! LETTER | \$ )
-    | (?<!LETTER) \$ (?: \$ | \( [^()\s]+ \)
-      | (?!\d) LETTER++ (?: (?: -> | :: | [./] ) LETTER++ )*+ (?: \( [^()]* \) )? )
-    | % (?: % | \#@\w+@ | (?: \([^()]+\) | <\w+> )? (?: \d+\$ )? [-+0\#]* (?: \d+ | \* )?
-      (?: \. (?: \d+ | \* ) )? (?: ll? | hh? | [jqtzL] )? [A-Za-z@] (?!LETTER)
-      | L? \d{1,2} (?! LETTER | % ) | \d{1,2} % | [A-Za-z_] [\w.-]*+ % )
-    | (?<!LETTER) (?<![@./]) @ :? (?!\d) LETTER++ (?: [./-] LETTER++ )*+
-      (?: @ (?: LETTER++ (?: [.-] LETTER++ )*+ )? )?
-    | (?<!LETTER) (?<![&\#/]) \# (?: (?!\d) \w++ \#? | [\dA-Fa-f]{6} (?!\w) )
-    | (?<! [^\s"'(\[{«„“=] ) (?: (?: ~ | \.\.? ) / [\w.@+/-]* [\w/]
-      | / [\w.@+-]+ / (?: [\w.@+/-]* [\w/] )?
-      | (?: [A-Za-z]: | \\\\[\w.-]+ ) \\ [^\s<>"|?*]* [^\s<>"|?*.,;:!)]
-      | (?: [\w-][\w.-]*+ / )+ [\w.-]* \w \.[a-z][a-z0-9]{0,4} (?!\w) )
-    | (?<!\S) : (?!\d) LETTER{2,} :?
-    | \\ (?: [nrt0"'\\] | x[\dA-Fa-f]{2} | u[\dA-Fa-f]{4} )
-    | __ \w+? __
-    | <!?-- | -- > | <[?%]\w* | [?%]> | [{}]{2,} | \{% | %\} | `{3,}
-    """.replace("LETTER", _LETTER).replace("CURRENCY", _CURRENCY),
-    re.VERBOSE,
-)
-
-_MONEY = re.compile(_CURRENCY, re.VERBOSE)
 _TAG = re.compile(r"<(/?)(\w[^<>\s/]*)")
 # Native code of TMX and XLIFF that begins or ends something, in pairs by their numbers.
 _BEGINS, _ENDS = {"bpt", "bx", "sc"}, {"ept", "ex", "ec"}
@@ -107,7 +53,7 @@ class _Scan:
     """
 
     def __init__(self, text: str, with_numbers: bool = True) -> None:
-        found = _SPAN.finditer(text)
+        found = SPAN.finditer(text)
         self.matches = [one for one in found if with_numbers or not one["number"]]
         self.pairs = _tag_pairs([match[0] for match in self.matches])
         begins = [match.start() for match in self.matches]
@@ -122,7 +68,7 @@ class _Scan:
 
 def protected_spans(text: str) -> list[str]:
     """Return the protected spans of a text in order."""
-    return [match[0] for match in _SPAN.finditer(text)]
+    return [match[0] for match in SPAN.finditer(text)]
 
 
 def numbers_with_units(text: str) -> list[tuple[str, ...]]:
@@ -132,17 +78,17 @@ def numbers_with_units(text: str) -> list[tuple[str, ...]]:
             blank.join(parts)
             for number in spellings(match["number"])
             for unit in [match["unit"] or match["currency"]]
-            for parts in ([number, unit], [unit, number])[: 1 + bool(_MONEY.fullmatch(unit))]
+            for parts in ([number, unit], [unit, number])[: 1 + bool(MONEY.fullmatch(unit))]
             for blank in ("\u00a0", " ", "")
         )
-        for match in _SPAN.finditer(text)
+        for match in SPAN.finditer(text)
         if match["number"]
     ]
 
 
 def amounts(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield number, without separators, unit and text of each number with a unit."""
-    for one in _SPAN.finditer(text):
+    for one in SPAN.finditer(text):
         if one["number"]:
             unit = normalize("NFKC", one["unit"] or one["currency"])
             yield " ".join(numbers(one["number"])), unit, one[0]
@@ -150,7 +96,7 @@ def amounts(text: str) -> Iterator[tuple[str, str, str]]:
 
 def has_words(text: str) -> bool:
     """Return whether there is anything to translate besides spans."""
-    return any(map(str.isalnum, _SPAN.sub(" ", text)))
+    return any(map(str.isalnum, SPAN.sub(" ", text)))
 
 
 def essence(text: str, with_numbers: bool = True) -> tuple[Counter[str], int]:
