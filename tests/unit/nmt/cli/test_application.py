@@ -321,8 +321,8 @@ def test_errors_of_a_command_are_raised_as_they_are(
 @pytest.mark.parametrize(
     ("arguments", "line", "printed"),
     [
-        ([], "", "  translate      translate a file line by line\n"),
-        (["--help"], "", "  import         import a model of Marian"),
+        ([], "", "  translate      Translate text: N lines in, N lines out.\n"),
+        (["--help"], "", "  import         Import a model of Marian"),
         (["-sc", "query=bash"], "nmt sco", "score\n"),
         (["-sc", "query=bash"], "nmt train model=gn", "model=gnmt model=gnmt_small\n"),
         (["-sc", "query=bash"], "nmt train training.max_up", "training.max_updates=\n"),
