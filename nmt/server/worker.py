@@ -267,7 +267,7 @@ class Worker:
         config = self.model.config
         languages = (config.source_language, config.target_language)
         general = self._translator(1).glossary or self._no_terms
-        own = parse_terms(f"{text}\t", "glossary", *languages)  # a term alone stays as it is
+        own = parse_terms(text, "glossary", *languages, may_lack_targets=True)
         replaced = {term.source for term in own}
         kept = [term for term in general.terms if term.source not in replaced]
         return replace(general, terms=[*kept, *own], counts=TermCounts())

@@ -68,9 +68,15 @@ def read_terms(path: Path, source: str, target: str) -> list[Term]:
     return parse_terms("\n".join(read_lines(path)), str(path), source, target)
 
 
-def parse_terms(text: str, name: str, source: str, target: str) -> list[Term]:
-    """Parse the text of a TSV or CSV file; error messages begin with its name."""
-    return _terms(_read_table(text, name, source, target), name, source, target)
+def parse_terms(
+    text: str, name: str, source: str, target: str, may_lack_targets: bool = False
+) -> list[Term]:
+    """Parse the text of a TSV or CSV file; error messages begin with its name.
+
+    With `may_lack_targets`, all terms of a text of one column stay as they are, without a header.
+    """
+    rows = _read_table(text, name, source, target, may_lack_targets)
+    return _terms(rows, name, source, target)
 
 
 _Row = tuple[str, str, bool, str]
@@ -88,7 +94,9 @@ def _terms(rows: Iterable[_Row], name: str, source: str, target: str) -> list[Te
     ]
 
 
-def _read_table(text: str, name: str, source: str, target: str) -> Iterator[_Row]:
+def _read_table(
+    text: str, name: str, source: str, target: str, may_lack_targets: bool
+) -> Iterator[_Row]:
     columns, width = list(_COLUMNS), 0
     for number, cells in _rows(text, name):
         values = [cell.strip() for cell in cells]
@@ -100,7 +108,7 @@ def _read_table(text: str, name: str, source: str, target: str) -> Iterator[_Row
                 yield _row(values, columns)
         except UserError as error:
             raise UserError(f"{name}: line {number}: {error}") from None
-    if width == 1 and "target" in columns:
+    if width == 1 and "target" in columns and not may_lack_targets:
         raise UserError(
             f"{name}: has one column; write the translation after a tab, or, if all terms stay as"
             " they are, source in the first line"

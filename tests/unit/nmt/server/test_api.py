@@ -91,6 +91,14 @@ def test_terms_and_protection_are_those_of_one_request(
         assert list(pool.map(ask, 4 * kinds)) == 4 * found
 
 
+@pytest.mark.parametrize("terms", ["nepu", "nepu\nraso", "nepu\nraso\n", "nepu\t\nraso\t"])
+def test_terms_without_translations_stay_as_they_are(served: Served, terms: str) -> None:
+    given = {"q": "Kalo nepu.", "source": "en", "target": "de", "glossary": terms}
+    answer = served().post("/translate", json=given)
+    assert answer.status_code == 200, answer.text
+    assert "nepu" in answer.json()["translatedText"]
+
+
 def test_terms_apply_to_documents_the_page_and_beside_those_of_the_server(
     served: Served, trained_model: TrainedModel
 ) -> None:
