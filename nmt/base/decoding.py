@@ -47,9 +47,9 @@ def conversion(raw: bytes, name: str) -> str:
     found = from_bytes(raw, cp_isolation=_ENCODINGS)
     names: dict[str, tuple[float, float, int]] = {}
     for match in found:
-        same = (name for name in _ENCODINGS if raw.decode(name, "replace") == str(match))
-        name = next(same, match.encoding)
-        names.setdefault(name, (match.chaos, -match.coherence, _ENCODINGS.index(name)))
+        same = (one for one in _ENCODINGS if raw.decode(one, "replace") == str(match))
+        known = next(same, match.encoding)
+        names.setdefault(known, (match.chaos, -match.coherence, _ENCODINGS.index(known)))
     first, *others = sorted(names, key=names.__getitem__)[:2] or ["ENCODING"]
     return " or ".join([f"iconv -f {first} -t utf-8", *(f"-f {other}" for other in others)])
 

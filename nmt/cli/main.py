@@ -19,16 +19,9 @@ _NAMES = (
     "train prepare adapt translate evaluate score serve attend subwords backtranslate export import"
     " report sweep-report table3 reproduce dashboard"
 )
-MODULES = {name: name.replace("-", "_") for name in _NAMES.split()} | {"import": "import_model"}
+COMMANDS = {name: name.replace("-", "_") for name in _NAMES.split()} | {"import": "import_model"}
+"""The module of each command."""
 
-
-def _summary(module: str) -> str:
-    """Return the first line of a module, that of its docstring, without importing it."""
-    with Path(__file__).with_name(f"{module}.py").open(encoding="utf-8") as lines:
-        return next(lines).strip('"\n')
-
-
-COMMANDS = {name: _summary(module) for name, module in MODULES.items()}
 _COMPLETION = ("-sc", "--shell-completion")
 
 
@@ -50,14 +43,20 @@ def main() -> None:
 
 def _print_help() -> None:
     print(str(__doc__))
-    print("\n".join(f"  {name:15}{line}" for name, line in COMMANDS.items()))
+    print("\n".join(f"  {name:15}{_summary(module)}" for name, module in COMMANDS.items()))
+
+
+def _summary(module: str) -> str:
+    """Return the first line of a module, that of its docstring, without importing it."""
+    with Path(__file__).with_name(f"{module}.py").open(encoding="utf-8") as lines:
+        return next(lines).strip('"\n')
 
 
 def imported(name: str) -> Callable[[], None]:
     """Import the module of a command, and no other; a wrong name is an error of the function."""
     if name in COMMANDS:
         command: Callable[[], None]
-        command = importlib.import_module(f"nmt.cli.{MODULES[name]}").main
+        command = importlib.import_module(f"nmt.cli.{COMMANDS[name]}").main
         return command
 
     def refuse() -> None:

@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from nmt.cli.main import MODULES
+from nmt.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("nmt", "data_prep", "benchmarks", "docs", "tests")
@@ -178,9 +178,9 @@ def test_no_file_uses_a_retired_word() -> None:
 
 def test_commands_do_not_import_torch_before_they_run() -> None:
     # It takes seconds: for --help, and in each process that cleans or encodes.
-    assert len(MODULES) > 10
+    assert len(COMMANDS) > 10
     code = "import importlib, sys\n"
-    for module in MODULES.values():
+    for module in COMMANDS.values():
         code += f"importlib.import_module('nmt.cli.{module}')\n"
         code += f"assert 'torch' not in sys.modules, '{module}'\n"
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stderr=PIPE, check=False)
