@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from nmt.base.errors import UserError
-from nmt.config import BatchingConfig, Layout
+from nmt.config import BatchingConfig, Layout, MixingConfig
 from nmt.data.mixing import Mixing
 from nmt.data.packing import plan_packed
 from nmt.data.plan import EpochPlan, MicroBatch
@@ -162,10 +162,11 @@ def plan_epoch(
     """
     trainable = trainable_pairs(source_lengths, target_lengths, config)
     random = np.random.default_rng((seed, epoch))
-    pairs = trainable if mixing is None else mixing.pairs(trainable, seed, epoch)
-    shuffled = random.permutation(pairs)
+    mixing = mixing or Mixing(MixingConfig(), {})
+    shuffled = random.permutation(mixing.pairs(trainable, seed, epoch))
     if config.layout is Layout.packed:
-        return plan_packed(source_lengths, target_lengths, config, shuffled, seed)
+        usual = mixing.pairs(trainable, seed, mixing.first_epoch_of_stage(epoch))
+        return plan_packed(source_lengths, target_lengths, config, shuffled, usual, seed)
     num_tokens = int(target_lengths[trainable].sum())
     largest = min(max(num_tokens // _MIN_BUCKETS, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))

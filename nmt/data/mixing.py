@@ -50,13 +50,21 @@ class Mixing:
 
         The keys are these epochs. Without stages, the only key is epoch 0.
         """
-        starts = np.cumsum([0, *(stage.epochs for stage in self.config.stages[:-1])]).tolist()
+        starts = self._starts_of_stages().tolist()
         counts = np.array([len(source) for source in self._by_source(trainable)])
         numbers = [self._drawn(counts, epoch + 1) - self._drawn(counts, epoch) for epoch in starts]
         return {
             epoch: dict(zip(self.sizes, pairs.tolist(), strict=True))
             for epoch, pairs in zip(starts, numbers, strict=True)
         }
+
+    def first_epoch_of_stage(self, epoch: int) -> int:
+        """Return the first epoch of the stage of an epoch; 0 without stages."""
+        starts = self._starts_of_stages()
+        return int(starts[starts <= epoch].max())
+
+    def _starts_of_stages(self) -> np.ndarray:
+        return np.cumsum([0, *(stage.epochs for stage in self.config.stages[:-1])])
 
     def _by_source(self, trainable: np.ndarray) -> list[np.ndarray]:
         bounds = np.searchsorted(trainable, np.cumsum(list(self.sizes.values())))

@@ -2,7 +2,7 @@
 
 Each pair of a row is a segment, and attention stays within segments, so packing changes no result
 (Krell et al. 2021, "Efficient Sequence Packing without Cross-contamination"). All micro-batches of
-a run have one shape.
+a run have one shape; with stages of `corpus.mixing`, those of a stage.
 """
 
 import math
@@ -17,7 +17,7 @@ from torch import Tensor
 from nmt.config import BatchingConfig
 from nmt.data.plan import EpochPlan, MicroBatch
 
-_NUM_SAMPLED = 32  # updates that determine the number of rows of an update
+_NUM_SAMPLED = 32  # random updates that determine the number of rows of an update
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,22 @@ def plan_packed(
     target_lengths: np.ndarray,
     config: BatchingConfig,
     shuffled: np.ndarray,
+    usual: np.ndarray,
     seed: int,
 ) -> PackedPlan:
-    """Cut the pairs of an epoch, which are `shuffled`, into updates of about the same size."""
-    tokens = target_lengths[shuffled].astype(np.int64)
-    num_updates = max(1, round(int(tokens.sum()) / config.target_tokens_per_update))
-    bounds = _bounds(tokens, num_updates)
-    # The number of rows is the same for all epochs of a run, so it is that of a sample.
-    number = min(_NUM_SAMPLED, num_updates)
-    size = max(1, len(shuffled) * number // num_updates)
-    sample = np.random.default_rng(seed).choice(np.sort(shuffled), size)
-    ends = _bounds(target_lengths[sample].astype(np.int64), number)
+    """Cut the pairs of an epoch, which are `shuffled`, into updates of about the same size.
+
+    The number of rows is that of epochs with the pairs `usual`, so that epochs with similar pairs
+    have the same number.
+    """
+
+    def num_updates(pairs: np.ndarray) -> int:
+        tokens = int(target_lengths[pairs].sum(dtype=np.int64))
+        return max(1, round(tokens / config.target_tokens_per_update))
+
+    size = max(1, len(usual) * _NUM_SAMPLED // num_updates(usual))
+    sample = np.random.default_rng(seed).choice(usual, size)
+    ends = _bounds(target_lengths[sample], _NUM_SAMPLED)
     parts = [sample[first:last] for first, last in pairwise(ends)]
     length = config.longest
     num_rows = max(
@@ -105,14 +110,15 @@ def plan_packed(
         target_lengths,
         config.max_micro_batch_tokens,
         shuffled,
-        bounds,
+        _bounds(target_lengths[shuffled], num_updates(shuffled)),
         length,
         num_rows,
     )
 
 
-def _bounds(tokens: np.ndarray, num_updates: int) -> np.ndarray:
+def _bounds(lengths: np.ndarray, num_updates: int) -> np.ndarray:
     """Return where each update begins, and the end, (num_updates + 1,); none is empty."""
+    tokens = lengths.astype(np.int64)
     before = np.cumsum(tokens) - tokens
     update = (before * float(num_updates) / float(tokens.sum())).astype(np.int64)
     return np.flatnonzero(np.diff(update, prepend=-1, append=num_updates))

@@ -49,6 +49,18 @@ def test_packed_rows_are_nearly_full() -> None:
     assert target.sum() / positions > 0.95
 
 
+def test_the_only_update_of_an_epoch_fits_into_one_micro_batch() -> None:
+    random = np.random.default_rng(1)
+    config = BatchingConfig(
+        layout=Layout.packed, target_tokens_per_update=2_000, tokens_per_micro_batch=4_096
+    )
+    for seed in range(8):
+        lengths = random.integers(2, 40, (2, 100))
+        plan = plan_epoch(*lengths, config, seed, epoch=0)
+        assert plan.num_updates == 1
+        assert len(plan.micro_batches(0)) == 1
+
+
 def test_a_large_update_mixes_lengths() -> None:
     plan = make_plan(count=20_000, target_tokens_per_update=25_000)
     spreads = [np.ptp(plan.target_lengths[plan.update(u)]) for u in range(plan.num_updates - 1)]

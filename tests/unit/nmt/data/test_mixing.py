@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.base.errors import UserError
-from nmt.config import BatchingConfig, CorpusConfig, MixingConfig, MixingStage, from_mapping
+from nmt.config import (
+    BatchingConfig,
+    CorpusConfig,
+    Layout,
+    MixingConfig,
+    MixingStage,
+    from_mapping,
+)
 from nmt.data.batching import plan_epoch
 from nmt.data.mixing import Mixing
 
@@ -53,6 +60,19 @@ def test_stages_follow_each_other() -> None:
     assert found == {0: {"clean": 300, "web": 200}, 2: {"clean": 100, "web": 0}}
     # The last stage has no end, also if it has a number of epochs.
     assert list(map(counts, epochs(MixingConfig(stages=[both]), 4))) == [(300, 200)] * 4
+
+
+def test_packed_rows_have_one_shape_in_all_epochs_of_a_stage() -> None:
+    lengths = np.random.default_rng(1).integers(2, 60, (2, 6_000))
+    lengths[:, 2_000:] //= 2
+    config = BatchingConfig(
+        layout=Layout.packed, target_tokens_per_update=5_000, tokens_per_micro_batch=10_000
+    )
+    stages = [MixingStage(epochs=4, weights={"a": 1, "b": 3}), MixingStage(weights={"a": 1})]
+    mixing = Mixing(MixingConfig(stages=stages), {"a": 2_000, "b": 4_000})
+    plans = [plan_epoch(*lengths, config, 1, epoch, mixing) for epoch in range(8)]
+    shapes = [plan.micro_batches(0)[0].shape for plan in plans]
+    assert [shapes.index(shape) for shape in shapes] == [0] * 4 + [4] * 4
 
 
 @given(
