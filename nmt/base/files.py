@@ -54,15 +54,20 @@ def file_inside(folder: Path, *names: str) -> Path:
     return path
 
 
-def iterate_lines(path: Path) -> Iterator[str]:
-    """Iterate over the lines of a UTF-8 file; only a line feed ends a line."""
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """Iterate over the lines of a file, including line ends; only a line feed ends a line."""
     check_readable(path)
     try:
         with path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                yield decode_line(raw, str(path), number)
+            yield from stream
     except OSError as error:  # else `writing` around a loop would blame an output
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def iterate_lines(path: Path) -> Iterator[str]:
+    """Iterate over the lines of a UTF-8 file, without line ends; see `raw_lines`."""
+    for number, raw in enumerate(raw_lines(path), start=1):
+        yield decode_line(raw, str(path), number)
 
 
 def read_lines(path: Path) -> list[str]:

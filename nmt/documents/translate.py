@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+from nmt.base.progress import Advance
 from nmt.documents.document import DocumentFile
 from nmt.documents.pieces import placed, text_of
-from nmt.translation.pipeline import Pipeline, Progress
+from nmt.translation.pipeline import Pipeline
 from nmt.translation.request import Request, Translation
 
 
 def translate_document(
-    document: DocumentFile, pipeline: Pipeline, progress: Progress | None = None
+    document: DocumentFile, pipeline: Pipeline, progress: Advance | None = None
 ) -> tuple[bytes, list[list[Translation]]]:
     """Translate the text of a document, and put its formats back by alignment.
 

@@ -183,6 +183,6 @@ def term_lines(glossary: Path, models: Sequence[Path], tests: Sequence[TestSet])
             terms = replace(uncounted, counts=TermCounts())
             sources = [source for source in test.sources if terms.found_in(source)]
             found = Translator(model, glossary=terms).translate(sources)
-            for source, (best, *_) in zip(sources, found, strict=True):
-                terms.count(terms.outcomes(source, best.text))
+            for source, translations in zip(sources, found, strict=True):
+                terms.reported(source, translations)
             yield f"{one_line(test.name)} {when}: {terms.counts}"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from nmt.base.errors import UserError
 from nmt.base.files import is_plain_name
+from nmt.base.progress import Advance
 from nmt.documents import is_document, open_document
 from nmt.documents.document import DocumentFile
 from nmt.documents.translate import texts_of, with_translations
 from nmt.server.errors import ApiError
 from nmt.server.languages import ServedModel
 from nmt.server.worker import Options
-from nmt.translation.pipeline import Progress
 from nmt.translation.request import Request
 
 _MAX_EXPANSION = 20
@@ -27,7 +27,7 @@ async def translated_document(
     model: ServedModel,
     max_bytes: int,
     options: Options,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> bytes:
     """Translate a document.
 

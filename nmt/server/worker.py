@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nmt.base.errors import UserError
+from nmt.base.progress import Advance
 from nmt.server.errors import ApiError
 from nmt.trained_model import TrainedModel
 from nmt.translation.alignment import Aligner
 from nmt.translation.choices import next_beginnings
 from nmt.translation.confidence import confidence_of
 from nmt.translation.glossary import Glossary, TermCounts, glossary_of
-from nmt.translation.pipeline import Pipeline, Progress
+from nmt.translation.pipeline import Pipeline
 from nmt.translation.protection import Protection
 from nmt.translation.request import Request, Translation
 from nmt.translation.term_files import parse_terms
@@ -129,7 +130,7 @@ class Worker:
         self,
         requests: Sequence[Request],
         options: Options = Options(),
-        progress: Progress | None = None,
+        progress: Advance | None = None,
     ) -> list[list[Translation]]:
         """Translate texts in the order of the queue, long requests in several turns.
 

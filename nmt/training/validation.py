@@ -1,11 +1,11 @@
 """Validation: loss and perplexity by teacher forcing, BLEU by beam search."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 
 from nmt.base.errors import UserError, first_line, is_out_of_memory
+from nmt.base.progress import Advance
 from nmt.config import DecodingConfig, ValidationMetric
 from nmt.data.corpus import PreparedCorpus
 from nmt.metrics.scores import bleu_score
@@ -62,7 +62,7 @@ class Validator:
         targets = [ids[:longest] for ids in model.target_tokenizer.encode(self.references)]
         self._pairs = list(zip(sources, targets, strict=True))
 
-    def validate(self, progress: Callable[[int], None] | None = None) -> ValidationResult:
+    def validate(self, progress: Advance | None = None) -> ValidationResult:
         """Compute loss and BLEU with the current weights.
 
         Args:

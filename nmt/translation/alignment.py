@@ -47,12 +47,8 @@ class Aligner:
 
     def links(self, sources: Sequence[str], translations: Sequence[str]) -> list[Links | None]:
         """Return the links of each pair in target order; None for a pair too long for the model."""
-        return [
-            None
-            if one is None
-            else [(int(s), t) for t, s in enumerate(one.argmax(1) if one.size else ())]
-            for one in self.weights(sources, translations)
-        ]
+        found = self.weights(sources, translations)
+        return [None if weights is None else _links(weights) for weights in found]
 
     def weights(
         self, sources: Sequence[str], translations: Sequence[str]
@@ -75,6 +71,11 @@ class Aligner:
             pieces = (t.pieces(ids) for t, ids in zip(self._tokenizers, pairs[index], strict=True))
             found[index] = sum_by_words(weights, *words_of_pairs[index], *pieces).numpy()
         return found
+
+
+def _links(weights: NDArray[np.float32]) -> Links:
+    best = weights.argmax(1).tolist() if weights.size else []
+    return [(source, target) for target, source in enumerate(best)]
 
 
 def sum_by_words(

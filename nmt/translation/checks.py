@@ -73,19 +73,13 @@ def checked(
         found: the translations of each request.
         translate: translates again.
     """
-    results = [
-        [_with_findings(request, one) for one in some]
-        for request, some in zip(requests, found, strict=True)
-    ]
+    pairs = zip(requests, found, strict=True)
+    results = [[_with_findings(request, one) for one in some] for request, some in pairs]
     wanted: dict[int, Request] = {}
     for index, (request, (best, *_)) in enumerate(zip(requests, results, strict=True)):
         lost = set(Counter(numbers(request.source)) - Counter(numbers(best.text)))
-        terms = [
-            spellings(n)
-            for n in AS_WRITTEN.findall(request.source)
-            if lost.intersection(numbers(n))
-        ]
-        if terms:
+        written = AS_WRITTEN.findall(request.source)
+        if terms := [spellings(one) for one in written if lost.intersection(numbers(one))]:
             wanted[index] = replace(request, terms=[*request.terms, *terms])
     again = translate(list(wanted.values())) if wanted else []
     for index, (best, *_) in zip(wanted, again, strict=True):
@@ -109,11 +103,8 @@ def _with_findings(request: Request, one: Translation) -> Translation:
 
 def _differences_of_numbers(source: str, translation: str) -> list[str]:
     """Compare dates and numbers; the month of a date may be a word on one side."""
-    texts, dates, counts = (source, translation), [], []
-    for text in texts:
-        own, rest = split_dates(text)
-        dates.append(own)
-        counts.append(Counter(numbers(rest)))
+    dates, rests = zip(*map(split_dates, (source, translation)), strict=True)
+    counts = [Counter(numbers(rest)) for rest in rests]
     found = []
     for side, outcome in enumerate(("lost", "added")):
         for key, date in dates[side].items():

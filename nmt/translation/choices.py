@@ -4,10 +4,10 @@ import torch
 
 from nmt.base.languages import has_word_blanks
 from nmt.data.batch import collate
+from nmt.tokenizer import WORD_BEGIN
 from nmt.trained_model import TrainedModel
 from nmt.translation.engine import banned_ids
 
-_BLANK = "▁"
 _UNDECODED = "\ufffd"
 
 
@@ -31,7 +31,7 @@ def next_beginnings(model: TrainedModel, source: str, prefix: str, count: int) -
     logits = model.network.project(hidden[:, -1])[0]  # (V,)
     logits[[*banned_ids(target), target.eos_id]] = -torch.inf
     if prefix and has_word_blanks(model.config.target_language):
-        logits[[not one.startswith(_BLANK) for one in target.all_pieces()]] = -torch.inf
+        logits[[not one.startswith(WORD_BEGIN) for one in target.all_pieces()]] = -torch.inf
     # Some pieces decode to no text, or to a part of a character.
     best = logits.topk(min(2 * count, len(logits))).indices.tolist()
     begin, *texts = target.decode([ids, *([*ids, one] for one in best)])

@@ -29,6 +29,8 @@ from nmt.trained_model import TrainedModel
 from nmt.translation.forced import score_pairs
 from nmt.translation.request import Translation
 
+Texts = Sequence[str]
+
 
 @dataclass(frozen=True)
 class Confidence:
@@ -62,11 +64,7 @@ class Confidence:
 
     @classmethod
     def fit(
-        cls,
-        model: TrainedModel,
-        sources: Sequence[str],
-        translations: Sequence[str],
-        references: Sequence[str],
+        cls, model: TrainedModel, sources: Texts, translations: Texts, references: Texts
     ) -> "Confidence | None":
         """Fit on the translations of a validation set; None if there is nothing to fit on."""
         words, sentences = _observed(model, sources, translations, references)
@@ -75,11 +73,7 @@ class Confidence:
         return cls(isotonic(*zip(*words, strict=True)), isotonic(*zip(*sentences, strict=True)))
 
     def quality(
-        self,
-        model: TrainedModel,
-        sources: Sequence[str],
-        translations: Sequence[str],
-        references: Sequence[str],
+        self, model: TrainedModel, sources: Texts, translations: Texts, references: Texts
     ) -> dict[str, Any]:
         """Return how good the confidence is on the translations of a test set.
 
@@ -120,10 +114,7 @@ _Observations = list[tuple[float, float]]
 
 
 def _observed(
-    model: TrainedModel,
-    sources: Sequence[str],
-    translations: Sequence[str],
-    references: Sequence[str],
+    model: TrainedModel, sources: Texts, translations: Texts, references: Texts
 ) -> tuple[_Observations, _Observations]:
     """Return score and outcome of each word, and mean log-probability and chrF of each sentence."""
     pairs = list(zip(sources, translations, strict=True))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from nmt.translation.request import Links, Translation, joined
 from nmt.translation.sentences import sentence_spans
 
+_BLANKS = " \t\u00a0\u3000"
 # Marker of a list item and the space after it; both are outside the sentence.
 _LIST_MARKER = re.compile(r"\s*(?:[-*•–—·▪◦]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=\S)")
 
@@ -56,11 +57,8 @@ class Document:
     def target_separators(self, blank: str) -> list[str]:
         """Return the separators, with `blank` instead of horizontal space between sentences."""
         first, *between, last = self.separators
-        return [
-            first,
-            *(one if one.strip(" \t\u00a0\u3000") else blank and (one or blank) for one in between),
-            last,
-        ]
+        inner = [one if one.strip(_BLANKS) else blank and (one or blank) for one in between]
+        return [first, *inner, last]
 
     def _join(self, translations: Sequence[Translation], separators: list[str]) -> Translation:
         first, *others = separators

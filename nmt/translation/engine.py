@@ -9,6 +9,7 @@ from itertools import islice
 import torch
 
 from nmt.base.errors import UserError
+from nmt.base.progress import Advance
 from nmt.config import DecodingConfig
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request
@@ -74,7 +75,7 @@ class Engine(ABC):
     def search(
         self,
         sources: Sequence[Sequence[int]],
-        progress: Callable[[int], None] | None = None,
+        progress: Advance | None = None,
         requests: Sequence[Request] | None = None,
     ) -> list[list[Hypothesis]]:
         """Search for translations; in float32, order and batch size do not change them.

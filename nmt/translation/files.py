@@ -7,11 +7,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from nmt.base.files import check_unchanged, file_version
+from nmt.base.files import check_unchanged, file_version, raw_lines
 from nmt.base.log import print_line
 from nmt.base.progress import progress_bar
 from nmt.base.stdin import Stdin
-from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of, raw_lines
+from nmt.translation.lines import LineTranslator, arriving_chunks, chunks_of
 from nmt.translation.resumable import ResumableOutputs
 
 # Lines by which a stream is recognised when its translation is continued: few, so that an invalid

@@ -1,12 +1,13 @@
 """Forced decoding: scores and attention of given translations."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from nmt.base.errors import UserError
+from nmt.base.progress import Advance
 from nmt.config import DecodingConfig
 from nmt.data.batch import Batch, collate
 from nmt.search.hypothesis import Hypothesis, length_penalty
@@ -37,7 +38,7 @@ class ForcedDecoder:
 
     @torch.inference_mode()
     def token_log_probs(
-        self, pairs: Sequence[Pair], progress: Callable[[int], None] | None = None
+        self, pairs: Sequence[Pair], progress: Advance | None = None
     ) -> list[list[float]]:
         """Return the log-probability of each token of each translation, EOS last.
 
@@ -103,7 +104,7 @@ def score_pairs(
     model: TrainedModel,
     pairs: Sequence[tuple[str, str]],
     config: DecodingConfig,
-    progress: Callable[[int], None] | None = None,
+    progress: Advance | None = None,
 ) -> list[Hypothesis | None]:
     """Score each pair (source, translation); None if either is too long for the model.
 

@@ -170,13 +170,9 @@ class Glossary:
     def reported(self, source: str, found: Sequence[Translation]) -> list[Translation]:
         """Return the translations of a source with the outcomes of its terms; count the first."""
         reported = [replace(one, terms=list(self.outcomes(source, one.text))) for one in found]
-        self.count(reported[0].terms or ())
-        return reported
-
-    def count(self, outcomes: Iterable[TermOutcome]) -> None:
-        """Add outcomes to `counts`."""
-        for term in outcomes:
+        for term in reported[0].terms or ():
             vars(self.counts)[term.outcome] += 1
+        return reported
 
     def _occurs(self, form: str, text: str) -> bool:
         """Return whether a form occurs in a text, not inside a longer word."""

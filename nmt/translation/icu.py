@@ -117,18 +117,14 @@ class _Parser:
         while head:
             search_from = head.end()
             if branches := self._branches(head):
-                parts += [self._plain(last, head.start(), in_plural), "{", name := self._new(), "}"]
+                name = f"{self.prefix}{len(self.message.arguments)}"
+                parts += [self._plain(last, head.start(), in_plural), f"{{{name}}}"]
                 last = search_from = self.ends[head.start()] + 1
                 plural = in_plural or head["kind"] != "select"
                 self._add_argument(name, head.start(), branches, depth + 1, plural)
             head = _HEAD.search(self.text, search_from, end)
         self.message.texts.append("".join([*parts, self._plain(last, end, in_plural)]))
         return len(self.message.texts) - 1
-
-    def _new(self) -> str:
-        name = f"{self.prefix}{len(self.message.arguments)}"
-        self.message.arguments[name] = []
-        return name
 
     def _plain(self, begin: int, end: int, in_plural: bool) -> str:
         plain = self.text[begin:end]
@@ -137,7 +133,7 @@ class _Parser:
     def _add_argument(
         self, name: str, begin: int, branches: list[tuple[int, int]], depth: int, in_plural: bool
     ) -> None:
-        parts = self.message.arguments[name]
+        parts = self.message.arguments[name] = []
         last = begin
         for first, end in branches:
             body = self.text[first:end].strip()

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 from nmt.base.decoding import decode_line
 from nmt.base.errors import UserError
-from nmt.base.files import check_readable
 from nmt.base.log import print_line
+from nmt.base.progress import Advance
 from nmt.translation.formats import LineReader
 from nmt.translation.pipeline import Pipeline
 from nmt.translation.request import Request, Translation, notes_on
@@ -52,10 +51,7 @@ class LineTranslator:
             yield request
 
     def translate(
-        self,
-        chunks: Iterable[list[bytes]],
-        first: int = 1,
-        progress: Callable[[float], None] | None = None,
+        self, chunks: Iterable[list[bytes]], first: int = 1, progress: Advance | None = None
     ) -> Iterator[tuple[list[bytes], list[str]]]:
         """Translate chunks of lines, and print the notes on their translations.
 
@@ -86,16 +82,6 @@ class LineTranslator:
             first += len(requests)
             if error is not None:
                 raise error
-
-
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """Iterate over the lines of a file, including line ends."""
-    check_readable(path)
-    try:
-        with path.open("rb") as stream:
-            yield from stream
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def chunks_of(lines: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from nmt.base.errors import UserError
+from nmt.base.progress import Advance
 from nmt.translation.alignment import Aligner
 from nmt.translation.checks import checked
 from nmt.translation.documents import Document
@@ -12,8 +14,6 @@ from nmt.translation.protection import Protection, SpanCounts
 from nmt.translation.request import Request, Translation
 from nmt.translation.spans import without_spans
 from nmt.translation.translator import Translator
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Pipeline:
         self.translator.check(request)
 
     def translate(
-        self, requests: Sequence[Request], progress: Progress | None = None
+        self, requests: Sequence[Request], progress: Advance | None = None
     ) -> list[list[Translation]]:
         """Translate sentences or documents.
 
@@ -89,7 +89,7 @@ class Pipeline:
         return [message.joined([next(found) for _ in message.texts]) for message in messages]
 
     def _translate_texts(
-        self, requests: Sequence[Request], progress: Progress | None
+        self, requests: Sequence[Request], progress: Advance | None
     ) -> list[list[Translation]]:
         if not self.language:
             return self._translate_sentences(requests, progress)
@@ -101,12 +101,14 @@ class Pipeline:
         return [one.join([next(found) for _ in one.sentences], blank) for one in documents]
 
     def _translate_sentences(
-        self, requests: Sequence[Request], progress: Progress | None
+        self, requests: Sequence[Request], progress: Advance | None
     ) -> list[list[Translation]]:
         sources = [request.source for request in requests]
-        found = self._protected(requests, progress)
+        found = self._protected(requests, progress, None)
         if self.checks:
-            found = checked(requests, found, self._again)
+            # Spans are not counted twice.
+            again = partial(self._protected, progress=None, counts=SpanCounts())
+            found = checked(requests, found, again)
         if self.confidence:
             found = [list(map(self.confidence, some)) for some in found]
         if self.utilities:
@@ -116,17 +118,11 @@ class Pipeline:
         return self._aligned(self.aligner, sources, found) if self.aligner else found
 
     def _protected(
-        self, requests: Sequence[Request], progress: Progress | None = None
+        self, requests: Sequence[Request], progress: Advance | None, counts: SpanCounts | None
     ) -> list[list[Translation]]:
         if self.protection:
-            return self.protection.translate(requests, self.translator, progress)
+            return self.protection.translate(requests, self.translator, progress, counts)
         return self.translator.translate(requests, progress)
-
-    def _again(self, requests: Sequence[Request]) -> list[list[Translation]]:
-        """Translate again; spans are not counted twice."""
-        if self.protection:
-            return self.protection.translate(requests, self.translator, counts=SpanCounts())
-        return self.translator.translate(requests)
 
     def _aligned(
         self, aligner: Aligner, sources: Sequence[str], found: Sequence[Sequence[Translation]]
@@ -145,7 +141,7 @@ class Pipeline:
         return aligned
 
 
-def _shared(progress: Progress | None, num_requests: int, num_parts: int) -> Progress | None:
+def _shared(progress: Advance | None, num_requests: int, num_parts: int) -> Advance | None:
     """Return what advances the progress of requests by their share for a number of parts."""
     share = num_requests / max(1, num_parts)
     return progress and (lambda count: progress(count * share))

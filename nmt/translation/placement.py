@@ -4,7 +4,6 @@ Pairs of tags stay nested. Each encloses at least one word: the run that agrees 
 alignment. Everything else stands beside the translation of its neighbour.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from nmt.translation.request import core_span, word_spans
 from nmt.translation.spans import Mark, protected_spans
 
 _Run = tuple[int, int]  # first and last word
@@ -65,12 +65,11 @@ class _Insertion:
     joins: bool = False
 
 
+_Beside = tuple[list[_Insertion], list[_Insertion]]  # before a word, and after it
+
+
 def insert_marks(
-    source: str,
-    translation: str,
-    marks: Sequence[Mark],
-    weights: Weights | None,
-    first: int = 0,
+    source: str, translation: str, marks: Sequence[Mark], weights: Weights | None, first: int = 0
 ) -> str:
     """Insert the marks of a source into its translation.
 
@@ -113,9 +112,9 @@ class _Placement:
 
     def __init__(self, source: str, translation: str, weights: Weights | None) -> None:
         self._source, self._translation = source, translation
-        words = _word_spans(source)
+        words = word_spans(source)
         self._begins, self._ends = ([word[side] for word in words] for side in (0, 1))
-        self._found = _word_spans(translation)
+        self._found = word_spans(translation)
         self._weights: Weights | None = None
         self._best = [i * len(self._found) // len(words) for i in range(len(words))]
         if weights is not None:
@@ -128,18 +127,17 @@ class _Placement:
 
     def text(self, root: _Pair, first: int) -> str:
         """Return the translation with marks after its first words."""
-        before: list[list[_Insertion]] = [[] for _ in self._found]
-        after: list[list[_Insertion]] = [[] for _ in self._found]
+        beside: list[_Beside] = [([], []) for _ in self._found]
         last = len(self._found) - 1
         root.words = (min(first, last), last)
         stack: list[_Pair | _Insertion] = [root]
         while stack:
             item = stack.pop()
             if isinstance(item, _Insertion):
-                (after if item.is_after else before)[item.word].append(item)
+                beside[item.word][item.is_after].append(item)
             else:
                 stack += reversed(list(self._contents(item)))
-        return "".join(self._parts(before, after))
+        return "".join(self._parts(beside))
 
     def _contents(self, pair: _Pair) -> Iterator[_Pair | _Insertion]:
         """Yield the tags of a pair and what is between them, in the order of the translation."""
@@ -207,52 +205,37 @@ class _Placement:
         is_inner = last >= 0 and self._ends[last] > mark.offset
         joins_left, joins_right = mark.is_attached
         if is_inner:
-            word, is_after = last, not self._source[mark.offset].isalnum()
+            is_after = not self._source[mark.offset].isalnum()
+            target = self._best[last]
         elif last + 1 == len(self._begins):
-            return self._insertion(mark, within[1], True, is_inner)
+            is_after, target = True, within[1]
         else:
             is_after = last >= 0 and joins_left and not joins_right
-            word = last + (not is_after)
-        target = self._best[word]
+            target = self._best[last + (not is_after)]
         if not within[0] <= target <= within[1]:
-            is_after = target > within[1]
+            is_after, is_inner = target > within[1], False
             target = within[is_after]
-            return self._insertion(
-                replace(mark, is_attached=(False, False)), target, is_after, False
-            )
+            joins_left = joins_right = False
         joins = not is_after and joins_left and target == self._best[max(0, last)] + 1
-        return self._insertion(mark, target, is_after, is_inner, joins)
-
-    def _insertion(
-        self, mark: Mark, word: int, is_after: bool, is_inner: bool, joins: bool = False
-    ) -> _Insertion:
-        joins_left, joins_right = mark.is_attached
         before = " " * (is_after and not joins_left)
         behind = " " * (not is_after and not joins_right)
-        return _Insertion(before + mark.text + behind, word, is_after, is_inner, joins)
+        return _Insertion(before + mark.text + behind, target, is_after, is_inner, joins)
 
-    def _parts(
-        self, before: list[list[_Insertion]], after: list[list[_Insertion]]
-    ) -> Iterator[str]:
+    def _parts(self, beside: Sequence[_Beside]) -> Iterator[str]:
         """Yield the words of the translation, the white space between, and all insertions."""
-        end = 0
-        for (begin, next_end), first, last in zip(self._found, before, after, strict=True):
-            yield "" if any(one.joins for one in first) else self._translation[end:begin]
-            word, end = self._translation[begin:next_end], next_end
-            core = re.search(r"\w(?:.*\w)?", word)
-            core_begin, core_end = core.span() if core else (0, len(word))
+        text, last_end = self._translation, 0
+        for (begin, end), (first, last) in zip(self._found, beside, strict=True):
+            yield "" if any(one.joins for one in first) else text[last_end:begin]
+            core_begin, core_end = core_span(text, (begin, end))
             # What is inside of a pair of tags stays inside.
             outer = next((i for i, one in enumerate(first) if one.is_inner), len(first))
             inner = next((i for i, one in enumerate(last) if not one.is_inner), len(last))
             yield from (one.text for one in first[:outer])
-            yield word[:core_begin]
+            yield text[begin:core_begin]
             yield from (one.text for one in first[outer:])
-            yield word[core_begin:core_end]
+            yield text[core_begin:core_end]
             yield from (one.text for one in last[:inner])
-            yield word[core_end:]
+            yield text[core_end:end]
             yield from (one.text for one in last[inner:])
-        yield self._translation[end:]
-
-
-def _word_spans(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer(r"\S+", text)]
+            last_end = end
+        yield text[last_end:]

@@ -4,9 +4,10 @@ A model can write a span only if it has learnt its characters. Else, and where i
 text is translated without them, and they are inserted by the word alignment.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nmt.base.progress import Advance
 from nmt.translation.alignment import Aligner
 from nmt.translation.icu import Message
 from nmt.translation.placement import insert_marks
@@ -57,7 +58,7 @@ class Protection:
         self,
         requests: Sequence[Request],
         translator: Translator,
-        progress: Callable[[int], None] | None = None,
+        progress: Advance | None = None,
         counts: SpanCounts | None = None,
     ) -> list[list[Translation]]:
         """Translate texts; if a text has spans, its translations have the same ones and no others.
@@ -78,9 +79,8 @@ class Protection:
         while pending:
             tried = {i: one for i in pending if (one := next(attempts[i], None))}
             for source in (requests[i].source for i in pending if i not in tried):
-                number = len(protected_spans(source))
-                counts.kept += 0 if has_words(source) else number
-                counts.untranslated += number if has_words(source) else 0
+                outcome = "untranslated" if has_words(source) else "kept"
+                vars(counts)[outcome] += len(protected_spans(source))
             translated = self._translated(list(tried.values()), translator, progress)
             pending, progress = [], None
             for (index, attempt), some in zip(tried.items(), translated, strict=True):
@@ -97,10 +97,7 @@ class Protection:
         return found
 
     def _translated(
-        self,
-        attempts: Sequence[_Attempt],
-        translator: Translator,
-        progress: Callable[[int], None] | None,
+        self, attempts: Sequence[_Attempt], translator: Translator, progress: Advance | None
     ) -> list[list[Translation]]:
         """Translate texts and insert their marks; equal results of different ones are dropped."""
         found = translator.translate([attempt.request for attempt in attempts], progress)

@@ -1,5 +1,6 @@
 """What is asked of a translation and what is found: the types of the whole pipeline."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -8,7 +9,21 @@ if TYPE_CHECKING:
     from nmt.search.hypothesis import Hypothesis
 
 Links = list[tuple[int, int]]
-"""Pairs of indices, of a source word and a target word; words are separated by white space."""
+"""Pairs of indices, of a source word and a target word; see `word_spans`."""
+
+Span = tuple[int, int]
+"""Begin and end of a part of a text."""
+
+
+def word_spans(text: str) -> list[Span]:
+    """Return where the words of a text are, which white space separates."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def core_span(text: str, span: Span) -> Span:
+    """Return where a word is without the punctuation around it; all of it if it is punctuation."""
+    match = re.search(r"\w(?:.*\w)?", text[slice(*span)])
+    return (span[0] + match.start(), span[0] + match.end()) if match else span
 
 
 @dataclass(frozen=True)
@@ -120,16 +135,12 @@ def notes_on(
         for note in dict.fromkeys(
             [
                 *(note for one in translations for note in one.notes),
-                *_missed(translations[0].terms or ()),
+                *(
+                    f"term not in the translation: {term.source} ({term.form})"
+                    for term in translations[0].terms or ()
+                    if term.outcome == "missed"
+                ),
                 *translations[0].findings,
             ]
         )
-    ]
-
-
-def _missed(terms: Sequence[TermOutcome]) -> list[str]:
-    return [
-        f"term not in the translation: {term.source} ({term.form})"
-        for term in terms
-        if term.outcome == "missed"
     ]

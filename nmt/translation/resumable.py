@@ -15,13 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.base.errors import UserError
-from nmt.base.files import (
-    is_plain_name,
-    read_record,
-    remove,
-    write_json,
-    writing,
-)
+from nmt.base.files import is_plain_name, read_record, remove, write_json, writing
 from nmt.base.locks import open_plain
 from nmt.base.outputs import Outputs, check_not_read
 

@@ -16,12 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from nmt.base.languages import (
-    closing_marks,
-    primary,
-    sentence_marks,
-    unspaced_characters,
-)
+from nmt.base.languages import closing_marks, primary, sentence_marks, unspaced_characters
 from nmt.tokenizer import Tokenizer
 
 _LATIN_MARKS = ".!?…‥"

@@ -149,15 +149,13 @@ def _keep(kept: list[str], length: int, segment: str, gaps: list[bool], kinds: s
         end, start = kept[-1][-1], body[0]
         first, inner = gaps[0], [*gaps[1:], segment[0].isspace()]
         if any(inner):
-            is_after_bracket = not first and category(end) in ("Ps", "Pi")
-            blank = "" if is_after_bracket else " "
+            has_blank = first or category(end) not in ("Ps", "Pi")
         elif first:
-            blank = "" if _closes(start) else " "
+            has_blank = not _closes(start)
         else:
-            blank = " " if len(kinds) > 1 or "single" in kinds else ""
-            blank = blank if _needs_space(end, start) else ""
-        kept.append(blank)
-        length += len(blank)
+            has_blank = (len(kinds) > 1 or "single" in kinds) and _needs_space(end, start)
+        kept.append(" " * has_blank)
+        length += has_blank
     kept.append(body)
     gaps.clear()
     kinds.clear()
@@ -192,14 +190,12 @@ def _units(scan: _Scan) -> list[tuple[int, int, Kind]]:
 def _attached(text: str, units: Sequence[tuple[int, int, Kind]], side: int) -> list[bool]:
     """Return whether there is no white space at a side of each unit, apart from paired tags."""
     found: list[bool] = []
-    previous: tuple[int, int, Kind] | None = None
-    for unit in reversed(units) if side else units:
-        if previous and previous[1 - side] == unit[side]:
-            found.append(found[-1] or previous[2] == "single")
-        else:
-            character = text[unit[1] : unit[1] + 1] if side else text[max(0, unit[0] - 1) : unit[0]]
-            found.append(bool(character) and not character.isspace())
-        previous = unit
+    attaches: dict[int, bool] = {}  # whether the unit that is at an offset attaches the next one
+    for begin, end, kind in reversed(units) if side else units:
+        near, far = (end, begin) if side else (begin, end)
+        character = text[near : near + 1] if side else text[max(0, near - 1) : near]
+        found.append(attaches.get(near, bool(character.strip())))
+        attaches[far] = found[-1] or kind == "single"
     return found[::-1] if side else found
 
 

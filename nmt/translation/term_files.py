@@ -97,39 +97,32 @@ def _terms(rows: Iterable[_Row], name: str, source: str, target: str) -> list[Te
 def _read_table(
     text: str, name: str, source: str, target: str, may_lack_targets: bool
 ) -> Iterator[_Row]:
-    columns, width = list(_COLUMNS), 0
-    for number, cells in _rows(text, name):
-        values = [cell.strip() for cell in cells]
-        try:
-            if number == 1 and (header := _header(values, source, target)):
-                columns = header
-            elif any(values):
-                width = max(width, len(values))
-                yield _row(values, columns)
-        except UserError as error:
-            raise UserError(f"{name}: line {number}: {error}") from None
-    if width == 1 and "target" in columns and not may_lack_targets:
-        raise UserError(
-            f"{name}: has one column; write the translation after a tab, or, if all terms stay as"
-            " they are, source in the first line"
-        )
-
-
-def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the cells of each row."""
     line = text.partition("\n")[0]
     first = regex.sub('"[^"]*"', "", line)
     delimiter = "\t" if "\t" in first else ";" if first.count(";") > first.count(",") else ","
     has_quotes = delimiter != "\t" or '"' in line
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
     rows = csv.reader(io.StringIO(text), delimiter=delimiter, quoting=quoting, strict=True)
-    number = 1
+    columns, width = list(_COLUMNS), 0
+    number = 1  # of the first line of a row
     try:
         for cells in rows:
-            yield number, cells
+            values = [cell.strip() for cell in cells]
+            if number == 1 and (header := _header(values, source, target)):
+                columns = header
+            elif any(values):
+                width = max(width, len(values))
+                yield _row(values, columns)
             number = rows.line_num + 1
     except csv.Error as error:
         raise UserError(f"{name}: line {number}: {error}; correct its quotes") from None
+    except UserError as error:
+        raise UserError(f"{name}: line {number}: {error}") from None
+    if width == 1 and "target" in columns and not may_lack_targets:
+        raise UserError(
+            f"{name}: has one column; write the translation after a tab, or, if all terms stay as"
+            " they are, source in the first line"
+        )
 
 
 def _header(values: Sequence[str], source: str, target: str) -> list[str]:
@@ -211,16 +204,13 @@ def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:
             code = primary(part.get(language, ""))
             for term in part.iter("{*}term"):
                 notes = {
-                    each.get("type") or etree.QName(each).localname: "".join(
-                        each.itertext()
-                    ).strip()
-                    for each in term.getparent().iterchildren("{*}*")
+                    one.get("type") or etree.QName(one).localname: "".join(one.itertext()).strip()
+                    for one in term.getparent().iterchildren("{*}*")
                 }
                 status = notes.get("administrativeStatus", "")
-                terms[code].append((notes["term"], notes.get("partOfSpeech", ""), status))
+                if notes["term"]:
+                    terms[code].append((notes["term"], notes.get("partOfSpeech", ""), status))
         allowed = [one for one in terms[primary(target)] if not one[2].startswith(_OUTDATED)]
         allowed.sort(key=lambda one: not one[2].startswith("preferred"))
         for found, pos, _ in terms[primary(source)]:
-            for translation, _, _ in allowed if found else ():
-                if translation:
-                    yield found, translation, False, pos
+            yield from ((found, translation, False, pos) for translation, *_ in allowed)

@@ -4,6 +4,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import islice
+from os.path import commonprefix
 from pathlib import Path
 
 from nmt.base.files import write_lines
@@ -53,8 +54,7 @@ def write_forms(folder: Path, forms: TermForms) -> None:
 def are_forms(word: str, like: str) -> bool:
     """Return whether a word begins like the glossary's, and both have endings of a few letters."""
     one, other = map(_letters, (word, like))
-    same = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    same = min(len(one), len(other)) if same is None else same
+    same = len(commonprefix([one, other]))  # noqa: RUF071 - letters are compared
     endings = max(len(one), len(other)) - same
     return same >= max(_MIN_LETTERS, _MIN_SHARE * len(other)) and endings <= _LONGEST_ENDING
 

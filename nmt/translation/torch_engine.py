@@ -139,10 +139,7 @@ class TorchEngine(Engine):
 
     @torch.inference_mode()
     def _search_batch(
-        self,
-        networks: list[EncoderDecoder],
-        requests: list[Request],
-        cancellation: threading.Event,
+        self, networks: list[EncoderDecoder], requests: list[Request], cancellation: threading.Event
     ) -> list[list[Hypothesis]]:
         """Search one batch with the mean of the networks' probabilities."""
         tokenizer, device = self._model.source_tokenizer, self._model.device

@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import islice
 
 from nmt.base.errors import UserError
 from nmt.base.languages import continues_word, has_sentence_blanks
+from nmt.base.progress import Advance
 from nmt.config import DecodingConfig
 from nmt.search import request as search
 from nmt.search.hypothesis import Hypothesis
@@ -31,11 +32,9 @@ def is_untranslatable(text: str) -> bool:
 
     Models invent translations of such texts, which hardly occur in their training text.
     """
-    words = text.split()
-    is_visible = any(unicodedata.category(c)[0] in "LNPS" for word in words for c in word)
-    return is_visible and all(
-        _ADDRESS.fullmatch(word) or not any(map(str.isalpha, word)) for word in words
-    )
+    is_visible = any(unicodedata.category(c)[0] in "LNPS" for c in text)
+    others = (word for word in text.split() if not _ADDRESS.fullmatch(word))
+    return is_visible and not any(map(str.isalpha, "".join(others)))
 
 
 class Translator:
@@ -70,9 +69,7 @@ class Translator:
         self._segmenter = Segmenter(model.source_tokenizer, language, max_ids)
 
     def translate(
-        self,
-        requests: Sequence[Request | str],
-        progress: Callable[[int], None] | None = None,
+        self, requests: Sequence[Request | str], progress: Advance | None = None
     ) -> list[list[Translation]]:
         """Translate texts; in float32, the result does not depend on their order or the batch size.
 
@@ -105,9 +102,8 @@ class Translator:
         )
         decoded = iter(self._decoded(found))
         translations = []
-        for request, wanted, some, is_copied in zip(
-            given, constraints, segments, copied, strict=True
-        ):
+        rows = zip(given, constraints, segments, copied, strict=True)
+        for request, wanted, some, is_copied in rows:
             if is_copied:
                 text = request.source.strip().replace("\n", " ")
                 translations.append([Translation(text, 0.0)])
@@ -164,36 +160,32 @@ class Translator:
         """Return the constraints on each segment: of several segments, only banned phrases."""
         if not segments or not request.is_constrained:
             return search.Request()
-        is_split = len(segments) > 1
-        return self._encoded(
-            replace(request, prefix="", required=(), terms=()) if is_split else request
-        )
+        if len(segments) > 1:
+            request = replace(request, prefix="", required=(), terms=())
+        return self._encoded(request)
 
     def _encoded(self, request: Request) -> search.Request:
+        unknown = self._target.unknown_id
         [prefix] = self._target.encode([request.prefix])
         banned = [ids for ids in self._target.encode(request.banned) if ids]
         phrases = list(dict.fromkeys(request.required))
         required = self._target.encode(phrases)
         for phrase, ids in zip(phrases, required, strict=True):
-            if self._target.unknown_id in ids:
-                raise UserError(
-                    f'required phrase "{phrase}" has characters that are not in the vocabulary of'
-                    " the model; remove it"
-                )
-            if any(occurs(one, ids) for one in banned):
-                raise UserError(
-                    f'required phrase "{phrase}" contains a banned phrase; remove one of them'
-                )
+            fault = ""
+            if unknown in ids:
+                fault = "has characters that are not in the vocabulary of the model; remove it"
+            elif any(occurs(one, ids) for one in banned):
+                fault = "contains a banned phrase; remove one of them"
+            if fault:
+                raise UserError(f'required phrase "{phrase}" {fault}')
         alternatives = [[ids] for ids in required if ids]
         encoded = search.Request(prefix, alternatives, banned, self._continuing)
         self._engine.check(encoded)
         for forms in request.terms:
             # A term that the vocabulary cannot write, or for which there is no space, is missed.
-            known = [
-                ids for ids in self._target.encode(forms) if self._target.unknown_id not in ids
-            ]
-            more = replace(encoded, required=[*encoded.required, list(filter(None, known))])
-            if more.required[-1] and more.num_tokens < self._engine.longest_target // 2:
+            known = [ids for ids in self._target.encode(forms) if ids and unknown not in ids]
+            more = replace(encoded, required=[*encoded.required, known])
+            if known and more.num_tokens < self._engine.longest_target // 2:
                 encoded = more
         return encoded
 
@@ -222,13 +214,11 @@ class Translator:
 
     def _decoded(self, found: list[list[Hypothesis]]) -> list[list[Translation]]:
         # One call for all, because each call of the tokenizer starts its threads.
-        texts = iter(self._target.decode([one.ids for best in found for one in best]))
+        decoded = self._target.decode([one.ids for best in found for one in best])
         # Byte pieces may decode to a newline, which would add a line to the output.
+        texts = (text.replace("\n", " ") for text in decoded)
         return [
-            [
-                Translation(next(texts).replace("\n", " "), one.score, hypotheses=[one])
-                for one in best
-            ]
+            [Translation(next(texts), one.score, hypotheses=[one]) for one in best]
             for best in found
         ]
 
