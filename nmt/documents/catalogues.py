@@ -10,7 +10,7 @@ from lxml import etree
 from nmt.base.errors import UserError
 from nmt.base.languages import primary
 from nmt.documents.document import DocumentFile
-from nmt.documents.pieces import Piece, Unit, text_of, to_unit, written
+from nmt.documents.pieces import Piece, Unit, text_of, to_unit
 from nmt.documents.words import has_words
 from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
@@ -34,13 +34,10 @@ class Xliff(DocumentFile):
         if etree.QName(root).localname != "xliff":
             raise self.invalid("its root is not <xliff>")
         self._namespace = root.tag.rpartition("xliff")[0]
-        for attribute, short, code in (
-            ("source-language", "srcLang", source),
-            ("target-language", "trgLang", target),
-        ):
+        sides = ("source-language", "srcLang", source), ("target-language", "trgLang", target)
+        for attribute, short, code in sides:
             given = {root.get(short), *(file.get(attribute) for file in root.iter("{*}file"))}
-            other = [one for one in given - {None} if primary(one) != primary(code)]
-            if other:
+            if other := [one for one in given - {None} if primary(one) != primary(code)]:
                 raise UserError(
                     f"{path}: its {attribute} is {other[0]}, but the model translates"
                     f" {source}-{target}; use another model or file"
@@ -66,9 +63,8 @@ class Xliff(DocumentFile):
 
     def _is_open(self, element: Element) -> bool:
         parents = [element, *element.iterancestors()]
-        if element.find(self._tag("source")) is None or any(
-            one.get("translate") == "no" for one in parents
-        ):
+        is_kept = any(one.get("translate") == "no" for one in parents)
+        if is_kept or element.find(self._tag("source")) is None:
             return False
         target = element.find(self._tag("target"))
         if target is None or not "".join(target.itertext()).strip():
@@ -94,8 +90,7 @@ class Xliff(DocumentFile):
             for segment, unit in segments:
                 if (translation := next(translations)) is not unit:
                     _INLINE.write(segment, translation)
-            for child in list(target):
-                target.remove(child)
+            del target[:]
             target.text = filled.text
             target.extend(list(filled))
             if self._is_first:
@@ -103,12 +98,12 @@ class Xliff(DocumentFile):
                 target.set("state-qualifier", "mt-suggestion")
             else:
                 element.set("state", "translated")
-        for file in self._tree.getroot().iter(self._tag("file")):
-            if self._is_first and not file.get("target-language"):
-                file.set("target-language", self._target.replace("_", "-"))
         root = self._tree.getroot()
-        if not self._is_first and not root.get("trgLang"):
-            root.set("trgLang", self._target.replace("_", "-"))
+        files = root.iter(self._tag("file")) if self._is_first else [root]
+        attribute = "target-language" if self._is_first else "trgLang"
+        for file in files:
+            if not file.get(attribute):
+                file.set(attribute, self._target.replace("_", "-"))
         return to_xml(self._tree)
 
 
@@ -148,7 +143,8 @@ class Po(DocumentFile):
 
     def translated(self, units: Sequence[Unit]) -> bytes:
         """Return the file with translations of all its units; what was fuzzy stays so."""
-        texts = iter(map(written, units))
+        # All objects in messages are symbols.
+        texts = ("".join(p.text if p.item is None else p.item for p in unit) for unit in units)
         for entry in self._open:
             entry.msgstr = next(texts)
             if entry.msgid_plural:

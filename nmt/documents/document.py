@@ -91,22 +91,29 @@ class Token:
     name: str = ""
 
 
+def divided(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Yield each match with the text before it, and at last the text after all, with None."""
+    last = 0
+    for match in pattern.finditer(text):
+        yield text[last : match.start()], match
+        last = match.end()
+    yield text[last:], None
+
+
 def unit_of(tokens: Sequence[Token]) -> Unit:
     """Build a unit; begins and ends without a partner become objects."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for index, token in enumerate(tokens):
+        same = [n for n, begin in enumerate(opened) if tokens[begin].name == token.name]
         if token.kind == "begin":
             opened = [*opened[1 - _MAX_DEPTH :], index]
-        elif token.kind == "end":
-            same = [i for i in opened if tokens[i].name == token.name]
-            if same:
-                partner[same[-1]] = index
-                opened = opened[: opened.index(same[-1])]
+        elif token.kind == "end" and same:
+            partner[opened[same[-1]]] = index
+            opened = opened[: same[-1]]
     # Without this, what encloses no word would get lost.
-    sizes = list(
-        accumulate(one.kind == "object" or any(map(str.isalnum, one.text)) for one in tokens)
-    )
+    has_content = (one.kind == "object" or any(map(str.isalnum, one.text)) for one in tokens)
+    sizes = list(accumulate(has_content))
     partner = {begin: end for begin, end in partner.items() if sizes[end] > sizes[begin]}
     unit: Unit = []
     styles: list[Markup] = []
@@ -117,10 +124,9 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
             styles.append(Markup(token.raw, end.text or end.raw))
         elif index in ends:
             styles.pop()
-        elif token.kind == "text":
-            unit.append(Piece(token.text, tuple(styles)))
         else:
-            unit.append(Piece(token.text, tuple(styles), token.raw))
+            item = None if token.kind == "text" else token.raw
+            unit.append(Piece(token.text, tuple(styles), item))
     return to_unit(unit)
 
 

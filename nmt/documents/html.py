@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nmt.documents.document import TextFile, Token, symbol
+from nmt.documents.document import TextFile, Token, divided, symbol
 
 # Elements inside a sentence (the phrasing content of the HTML standard that holds text).
 _INLINE = re.compile(
@@ -65,12 +65,10 @@ def html_parts(file: TextFile, text: str) -> Iterator[str]:
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    last = 0
-    for match in _PART.finditer(text):
-        yield Token(text[last : match.start()])
-        yield tag_token(match[0]) if match["tag"] else Token(match[0], "object", name="!--")
-        last = match.end()
-    yield Token(text[last:])
+    for before, match in divided(_PART, text):
+        yield Token(before)
+        if match:
+            yield tag_token(match[0]) if match["tag"] else Token(match[0], "object", name="!--")
 
 
 def tag_token(raw: str) -> Token:
@@ -103,7 +101,8 @@ def with_slots(file: TextFile, tokens: Sequence[Token]) -> Iterator[Token]:
         if token.kind not in ("begin", "object"):
             yield token
             continue
-        values = _attributes(token.raw)
+        found = _ATTRIBUTE.finditer(token.raw)
+        values = {m[1].lower(): m["value"] or m["quoted"] or m["bare"] or "" for m in found}
         is_hidden = values.get("translate") == "no" or "notranslate" in values.get("class", "")
         is_kept = _KEPT.fullmatch(token.name) or _KEPT_INLINE.fullmatch(token.name)
         raw = token.raw if is_hidden else _with_attributes(file, token, values)
@@ -138,38 +137,25 @@ def _end(tokens: Sequence[Token], begin: int, partners: dict[int, int]) -> int:
     return len(tokens) - 1
 
 
-def _attributes(tag: str) -> dict[str, str]:
-    found = _ATTRIBUTE.finditer(tag)
-    return {one[1].lower(): one["value"] or one["quoted"] or one["bare"] or "" for one in found}
-
-
 def _with_attributes(file: TextFile, token: Token, values: dict[str, str]) -> str:
     """Return a tag with slots for the attributes that are shown."""
     kind = values.get("type", values.get("name", values.get("property", "")))
     names = (token.name, f"{token.name} {kind.lower()}")
 
     def written(match: re.Match[str]) -> str:
-        attribute = match[1].lower()
-        group = "quoted" if match["value"] is None else "value"
-        is_shown = any(_SHOWN.fullmatch(f"{name}.{attribute}") for name in names)
-        if match[group] is None or not is_shown:
+        value = match["value"] or match["quoted"]
+        is_shown = any(_SHOWN.fullmatch(f"{name}.{match[1].lower()}") for name in names)
+        if not value or not is_shown:
             return match[0]
-        begin, end = match.start(group) - match.start(), match.end(group) - match.start()
-        slot = file.slot(list(texts(match[group])), html.escape)
-        return match[0][:begin] + slot + match[0][end:]
+        slot, quote = file.slot(list(texts(value)), html.escape), match[0][-1]
+        return match[0].removesuffix(value + quote) + slot + quote
 
     return _ATTRIBUTE.sub(written, token.raw) if values else token.raw
 
 
 def texts(raw: str) -> Iterator[Token]:
     """Yield the tokens of a text with references, in which all white space is a blank."""
-    last = 0
-    for match in _REFERENCE.finditer(raw):
-        yield _plain(raw[last : match.start()])
-        last = match.end()
-        yield symbol(raw, *match.span(), html.unescape(match[0]))
-    yield _plain(raw[last:])
-
-
-def _plain(raw: str) -> Token:
-    return Token(raw, text=re.sub(r"[ \t\r\n\f]+", " ", html.unescape(raw)))
+    for before, match in divided(_REFERENCE, raw):
+        yield Token(before, text=re.sub(r"[ \t\r\n\f]+", " ", html.unescape(before)))
+        if match:
+            yield symbol(raw, *match.span(), html.unescape(match[0]))

@@ -3,8 +3,8 @@
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,6 @@ _KEPT = re.compile(
 _BLOCK_START = re.compile(r"(?=#{1,6}\s|>|[-+]\s)|\d{1,9}(?=[.)]\s)")
 _SPECIAL = set("\\`*_[]<>~$|")
 _MARKUP = re.compile(r"[\\`*_\[\]<>&\n$]")
-_TITLE = re.compile(r"""(?<=\s)(?P<quote>["'])(?P<title>[^"'\\]+)(?P=quote)(?=\s*\)\Z)""")
 
 
 class Markdown(TextFile):
@@ -91,8 +90,7 @@ class Markdown(TextFile):
             position = lines[-1][1]
             raw = text[lines[0][0] : position]
             if token.type == "inline":
-                tokens = list(with_slots(self, list(_Paragraph(text, lines).tokens(self, env))))
-                yield self.slot(tokens)
+                yield self.slot(list(with_slots(self, list(_tokens(self, text, lines, env)))))
             else:
                 yield from html_parts(self, raw)
         yield text[position:]
@@ -112,12 +110,11 @@ def _located(text: str, content: str, begin: int, end: int) -> list[tuple[int, i
     for line in content.split("\n"):
         # In a table, | is written as \\|.
         written = (line, line.replace("|", "\\|"))
-        found = next((one for one in written if text.find(one, begin, end) >= 0), None)
-        if found is None:
+        found = [(at, at + len(one)) for one in written if (at := text.find(one, begin, end)) >= 0]
+        if not found:
             return []
-        begin = text.find(found, begin, end)
-        lines.append((begin, begin + len(found)))
-        begin += len(found)
+        lines.append(found[0])
+        begin = found[0][1]
     return lines
 
 
@@ -135,8 +132,7 @@ def _parser() -> "MarkdownIt":
 
 def _kept(state: "StateInline", silent: bool) -> bool:
     """Match what is kept as a rule of markdown-it."""
-    match = _KEPT.match(state.src, state.pos, state.posMax)
-    if match:
+    if match := _KEPT.match(state.src, state.pos, state.posMax):
         state.pos = match.end()
         if not silent:
             state.push("kept", "", 0)
@@ -168,60 +164,46 @@ def _recorded(rule: _Rule, name: str) -> _Rule:
     return recorded
 
 
-@dataclass(frozen=True)
-class _Paragraph:
-    """Lines of a paragraph.
+def _tokens(
+    file: TextFile, text: str, lines: Sequence[tuple[int, int]], env: dict[str, Any]
+) -> Iterator[Token]:
+    """Yield the text and inline markup of a paragraph.
 
-    Attributes:
-        text: the file.
+    Args:
+        file: where the slots of image descriptions are added.
+        text: the contents of the file.
         lines: where the lines are in it, without prefixes such as `> `.
+        env: the references that are known.
     """
+    source = "\n".join(text[begin:end] for begin, end in lines)
+    starts = [0, *accumulate(end - begin + 1 for begin, end in lines[:-1])]
 
-    text: str
-    lines: Sequence[tuple[int, int]]
+    def offset(position: int) -> int:
+        line = bisect(starts, position) - 1
+        return lines[line][0] + position - starts[line]
 
-    @cached_property
-    def source(self) -> str:
-        """The lines."""
-        return "\n".join(self.text[begin:end] for begin, end in self.lines)
-
-    def raw(self, begin: int, end: int) -> str:
-        """Return a part of the source as it is in the file, with prefixes."""
-        return self.text[self._offset(begin) : self._offset(end)]
-
-    def _offset(self, position: int) -> int:
-        line = bisect(self._starts, position) - 1
-        return self.lines[line][0] + position - self._starts[line]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [0, *accumulate(end - begin + 1 for begin, end in self.lines[:-1])]
-
-    def tokens(self, file: TextFile, env: dict[str, Any]) -> Iterator[Token]:
-        """Yield text and inline markup."""
-        parser = _parser()
-        found = sorted(
-            (*_span(token), index, token)
-            for index, token in enumerate(parser.inline.parse(self.source, parser, env, []))
-            if token.type != "text" and not (token.info == "auto" and token.nesting < 0)
-        )
-        position = label = 0
-        for begin, end, _, token in found:
-            gap = self.source[position:begin]
-            gap = gap.rstrip(" ") if token.type.endswith("break") else gap
-            yield Token(gap, text=gap)
-            raw = self.raw(position + len(gap), end)
-            position = end
-            if token.type == "link_open":
-                label = end
-            if token.type == "link_close" and raw in ("]", "][]"):  # its text is its address
-                yield Token(raw, "end", f"][{self.raw(label, begin)}]", "*a")
-                continue
-            if token.type == "text_special" and token.content != token.markup:
-                yield symbol(self.source, begin, end, token.content)
-            else:
-                yield _token(file, token, raw)
-        yield Token(self.source[position:], text=self.source[position:])
+    parser = _parser()
+    found = sorted(
+        (*_span(token), index, token)
+        for index, token in enumerate(parser.inline.parse(source, parser, env, []))
+        if token.type != "text" and not (token.info == "auto" and token.nesting < 0)
+    )
+    position = label = 0
+    for begin, end, _, token in found:
+        gap = source[position:begin]
+        gap = gap.rstrip(" ") if token.type.endswith("break") else gap
+        yield Token(gap, text=gap)
+        raw = text[offset(position + len(gap)) : offset(end)]  # with prefixes
+        position = end
+        if token.type == "link_open":
+            label = end
+        if token.type == "link_close" and raw in ("]", "][]"):  # its text is its address
+            yield Token(raw, "end", f"][{text[offset(label) : offset(begin)]}]", "*a")
+        elif token.type == "text_special" and token.content != token.markup:
+            yield symbol(source, begin, end, token.content)
+        else:
+            yield _token(file, token, raw)
+    yield Token(source[position:], text=source[position:])
 
 
 def _span(token: "Inline") -> tuple[int, int]:

@@ -34,14 +34,15 @@ _OFFICE, _TABLE, _TEXT = (
     f"{{urn:oasis:names:tc:opendocument:xmlns:{name}:1.0}}" for name in ("office", "table", "text")
 )
 
-_INLINE = {
-    *("r", "hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"),
-    "sdtContent",
-}
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _DRAWING = XmlFormat(
-    frozenset({"r"}),
+    _names("r"),
     leaf="t",
-    properties=frozenset({"pPr", "rPr", "endParaRPr"}),
+    properties=_names("pPr rPr endParaRPr"),
     blanks={"br": "\n", "tab": " "},
 )
 
@@ -53,26 +54,11 @@ _KINDS = {
         ),
         (f"{_W}p", f"{_A}p"),
         XmlFormat(
-            frozenset(
-                [
-                    "r",
-                    "hyperlink",
-                    "ins",
-                    "moveTo",
-                    "smartTag",
-                    "customXml",
-                    "dir",
-                    "bdo",
-                    "sdt",
-                    "sdtContent",
-                ]
-            ),
+            _names("r hyperlink ins moveTo smartTag customXml dir bdo sdt sdtContent"),
             leaf="t",
-            properties=frozenset(
-                ["pPr", "rPr", "sdtPr", "sdtEndPr", "endParaRPr", "smartTagPr", "customXmlPr"]
-            ),
+            properties=_names("pPr rPr sdtPr sdtEndPr endParaRPr smartTagPr customXmlPr"),
             blanks={"br": "\n", "cr": "\n", "tab": " "},
-            dropped=frozenset({"proofErr", "lastRenderedPageBreak"}),
+            dropped=_names("proofErr lastRenderedPageBreak"),
         ),
     ),
     "pptx": _Kind(
@@ -82,8 +68,8 @@ _KINDS = {
     ),
     "xlsx": _Kind(
         re.compile(
-            r"xl/(?:sharedStrings|(?:comments/)?comments?\d*|(?:worksheets/sheet|drawings/drawing|charts/chart)\d+)"
-            r"\.xml"
+            r"xl/(?:sharedStrings|(?:comments/)?comments?\d*"
+            r"|(?:worksheets/sheet|drawings/drawing|charts/chart)\d+)\.xml"
         ),
         (f"{_S}si", f"{_S}is", f"{_S}text", f"{_A}p"),
         _DRAWING,
@@ -92,19 +78,19 @@ _KINDS = {
         re.compile(r"(?:content|styles)\.xml"),
         (f"{_TEXT}p", f"{_TEXT}h"),
         XmlFormat(
-            frozenset({"span", "a", "ruby-base", "meta"}),
+            _names("span a ruby-base meta"),
             blanks={"s": " ", "tab": " ", "line-break": "\n"},
-            dropped=frozenset({"soft-page-break"}),
+            dropped=_names("soft-page-break"),
         ),
     ),
     "idml": _Kind(
         re.compile(r"Stories/[^/]+\.xml"),
         ("ParagraphStyleRange",),
         XmlFormat(
-            frozenset({"CharacterStyleRange", "HyperlinkTextSource", "XMLElement"}),
+            _names("CharacterStyleRange HyperlinkTextSource XMLElement"),
             leaf="Content",
             run="CharacterStyleRange",
-            properties=frozenset({"Properties"}),
+            properties=_names("Properties"),
             blanks={"Br": "\n"},
         ),
     ),
@@ -137,8 +123,7 @@ class Archive(DocumentFile):
             raise self.invalid("it has no file with text")
 
     def _read(self, name: str, data: bytes, kept: set[str]) -> None:
-        tree = parse_xml(data)
-        self._trees[name] = tree
+        self._trees[name] = tree = parse_xml(data)
         # Inner paragraphs, as of a text box, first: their elements move with the outer ones.
         for paragraph in reversed(list(tree.iter(*self._kind.paragraphs))):
             unit = self._kind.form.read(paragraph)

@@ -8,17 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, compress, groupby, takewhile
 from typing import Any
 
 from nmt.documents.words import Symbol, symbols
-from nmt.translation.request import Links
+from nmt.translation.request import Links, core_span, word_spans
 
 Styles = tuple[Hashable, ...]
 """The inline elements around a text, outermost first."""
 
 _CLOSING = ".,;:!?…)]}»”。、，；：！？"  # signs without a blank before them
-_CORE = re.compile(r"\w(?:.*\w)?")
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,6 @@ def _with_symbols(pieces: Iterable[Piece]) -> Iterator[Piece]:
             yield replace(piece, text=shown, item=Symbol(text) if is_symbol else None)
 
 
-def written(unit: Sequence[Piece]) -> str:
-    """Return the text of a unit whose only objects are symbols, with these."""
-    return "".join(piece.text if piece.item is None else piece.item for piece in unit)
-
-
 def text_of(unit: Sequence[Piece]) -> str:
     """Return the text of a unit."""
     return "".join(piece.text for piece in unit)
@@ -89,13 +83,8 @@ def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit
     else it precedes the translation of the word after it. Objects keep their order. Without links,
     words are linked by their relative position.
     """
-    source = text_of(unit)
-    by_character = [piece.styles for piece in unit for _ in piece.text]
-    words, found = _spans(source), _spans(translation)
-    if links is None:
-        links = [(j * len(words) // len(found), j) for j in range(len(found)) if words]
-    styles = _styles(source, by_character, words, translation, found, links)
-    offsets = iter(_offsets(unit, source, words, translation, found, links))
+    aligned = _Aligned(unit, translation, links)
+    source, styles, offsets = aligned.source, aligned.styles(), iter(aligned.offsets())
     result: Unit = []
     last = position = 0
     for piece in unit:
@@ -149,149 +138,136 @@ def without_repeated(unit: Sequence[Piece], is_unique: Callable[[Hashable], bool
     return kept
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer(r"\S+", text)]
+def _most_common(styles: Iterable[Styles]) -> Styles:
+    return next((one for one, _ in Counter(styles).most_common(1)), ())
 
 
-def _core(text: str, span: tuple[int, int]) -> tuple[int, int]:
-    """Return the span of a word without the punctuation around it."""
-    match = _CORE.search(text[slice(*span)])
-    return (span[0] + match.start(), span[0] + match.end()) if match else span
+class _Aligned:
+    """A unit and its translation.
 
+    Attributes:
+        unit: the unit.
+        source: its text.
+        words: where the words of the source are.
+        translation: the translation.
+        found: where the words of the translation are.
+        links: links between these words.
+    """
 
-def _most_common(styles: Sequence[Styles]) -> Styles:
-    return Counter(styles).most_common(1)[0][0] if styles else ()
+    def __init__(self, unit: Sequence[Piece], translation: str, links: Links | None) -> None:
+        self.unit, self.source, self.translation = unit, text_of(unit), translation
+        self.words, self.found = word_spans(self.source), word_spans(translation)
+        if links is None:
+            num_words, count = len(self.words), len(self.found)
+            links = [(j * num_words // count, j) for j in range(count) if num_words]
+        self.links = links
 
+    def styles(self) -> list[Styles]:
+        """Return the styles of each character of a translation."""
+        by_character = [piece.styles for piece in self.unit for _ in piece.text]
+        base = _most_common(compress(by_character, map(str.isalnum, self.source)))
+        cores = [core_span(self.source, span) for span in self.words]
+        of_core = [_most_common(by_character[slice(*core)]) for core in cores]
+        linked = {target: word for word, target in reversed(self.links)}
+        chosen = [of_core[linked[j]] if j in linked else None for j in range(len(self.found))]
+        # A format of the source must not get lost, which could be a hyperlink.
+        within = [dict.fromkeys(by_character[slice(*core)]) for core in cores]
+        for wanted in dict.fromkeys(style for some in within for style in some):
+            if wanted not in chosen and self.found:
+                having = [word for word, some in enumerate(within) if wanted in some]
+                position = having[len(having) // 2]
+                near = min(len(self.found) - 1, position * len(self.found) // len(self.words))
+                index = next((j for j, i in linked.items() if i == position), near)
+                # What was chosen for a word must not get lost, either.
+                free = (j for j, one in enumerate(chosen) if not one or chosen.count(one) > 1)
+                index = min(free, key=lambda j: abs(j - index), default=index)
+                others = chosen[index] or () if chosen.count(chosen[index]) == 1 else ()
+                chosen[index] = (*wanted, *(s for s in others if s not in wanted))
+        before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
+        result = [base] * len(self.translation)
+        agreed = (a if a == b else c for a, b, c in zip(before, after, chosen, strict=True))
+        of_word = [base if style is None else style for style in agreed]
+        for index, (begin, end) in enumerate(self.found):
+            result[begin:end] = [of_word[index]] * (end - begin)
+            if index in linked:
+                (first, last), core = self.words[linked[index]], cores[linked[index]]
+                own_begin, own_end = core_span(self.translation, (begin, end))
+                around = common(*[*of_word, base][index : index + 2])
+                after_core = by_character[last - 1] if core[1] < last else around
+                result[own_end:end] = [after_core] * (end - own_end)
+                if first < core[0]:
+                    result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
+                own, other = self.source[first:last], self.translation[begin:end]
+                is_same = own.casefold() == other.casefold()
+                if is_same and {*of_word[index]}.issubset(chain(*by_character[first:last])):
+                    result[begin:end] = by_character[first:last]
+        result.append(())
+        for index, character in enumerate(self.translation):
+            if character.isspace() and index > 0:
+                result[index] = common(result[index - 1], result[index + 1])
+        return result
 
-def _styles(
-    source: str,
-    by_character: Sequence[Styles],
-    words: Sequence[tuple[int, int]],
-    translation: str,
-    found: Sequence[tuple[int, int]],
-    links: Links,
-) -> list[Styles]:
-    """Return the styles of each character of a translation."""
-    base = _most_common([one for one, c in zip(by_character, source, strict=True) if c.isalnum()])
-    cores = [_core(source, span) for span in words]
-    of_core = [_most_common(by_character[slice(*core)]) for core in cores]
-    linked = {target: word for word, target in reversed(links)}
-    chosen = [of_core[linked[j]] if j in linked else None for j in range(len(found))]
-    # A format of the source must not get lost, which could be a hyperlink.
-    within = [dict.fromkeys(by_character[slice(*core)]) for core in cores]
-    for wanted in dict.fromkeys(style for some in within for style in some):
-        if wanted not in chosen and found:
-            having = [word for word, some in enumerate(within) if wanted in some]
-            position = having[len(having) // 2]
-            near = min(len(found) - 1, position * len(found) // len(words))
-            index = next((j for j, i in linked.items() if i == position), near)
-            # What was chosen for a word must not get lost, either.
-            free = (j for j, one in enumerate(chosen) if not one or chosen.count(one) > 1)
-            index = min(free, key=lambda j: abs(j - index), default=index)
-            others = chosen[index] or () if chosen.count(chosen[index]) == 1 else ()
-            chosen[index] = (*wanted, *(s for s in others if s not in wanted))
-    before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
-    result = [base] * len(translation)
-    agreed = (a if a == b else c for a, b, c in zip(before, after, chosen, strict=True))
-    of_word = [base if style is None else style for style in agreed]
-    for index, (begin, end) in enumerate(found):
-        result[begin:end] = [of_word[index]] * (end - begin)
-        if index in linked:
-            (first, last), (core_begin, core_end) = words[linked[index]], cores[linked[index]]
-            own_begin, own_end = _core(translation, (begin, end))
-            around = common(*[*of_word, base][index : index + 2])
-            after_core = by_character[last - 1] if core_end < last else around
-            result[own_end:end] = [after_core] * (end - own_end)
-            if first < core_begin:
-                result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
-            is_same = source[first:last].casefold() == translation[begin:end].casefold()
-            if is_same and {*of_word[index]} <= {
-                s for one in by_character[first:last] for s in one
-            }:
-                result[begin:end] = by_character[first:last]
-    result.append(())
-    for index, character in enumerate(translation):
-        if character.isspace() and index > 0:
-            result[index] = common(result[index - 1], result[index + 1])
-    return result
+    def offsets(self) -> list[int]:
+        """Return the offset of each object in a translation."""
+        targets: dict[int, list[int]] = {}
+        for word, target in self.links:
+            targets.setdefault(word, []).append(target)
+        line_ends = iter([match.start() for match in re.finditer("\n", self.translation)])
+        offsets: list[int] = []
+        position = 0
+        for piece in self.unit:
+            if piece.item is not None:
+                if piece.text == "\n":
+                    offset = next(line_ends, len(self.translation))
+                elif not self.source[:position].strip():
+                    offset = 0
+                elif not self.source[position:].strip():
+                    offset = len(self.translation)
+                else:
+                    offset = self._offset(position, targets)
+                offsets.append(offset)
+            position += len(piece.text)
+        # Objects keep their order, and their line.
+        items = [piece for piece in self.unit if piece.item is not None]
+        limit = len(self.translation)
+        for index in range(len(offsets) - 1, -1, -1):
+            offsets[index] = min(offsets[index], limit)
+            limit = offsets[index] if items[index].text == "\n" else limit
+        return list(accumulate(offsets, max))
+
+    def _offset(self, position: int, targets: dict[int, list[int]]) -> int:
+        """Return the offset of an object that has words before and after it in the source."""
+        if not self.source[position - 1].isspace():  # attached to a word
+            word = next(i for i, span in enumerate(self.words) if span[0] < position <= span[1])
+            if word in targets:
+                first, last = self.found[max(targets[word])]
+                begin, end = self.words[word]
+                before, after = self.source[begin:position], self.source[position:end]
+                text = self.translation[first:last].casefold()
+                if after and text.endswith(after.casefold()):
+                    return last - len(after)
+                if text.startswith(before.casefold()):
+                    return first + len(before)
+                is_in_word = position <= core_span(self.source, (begin, end))[1]
+                return core_span(self.translation, (first, last))[1] if is_in_word else last
+        following = (i for i, span in enumerate(self.words) if span[0] >= position and i in targets)
+        end = core_span(self.translation, self.found[-1])[1] if self.found else 0
+        return next((self.found[min(targets[i])][0] for i in following), end)
 
 
 def _carried(styles: Sequence[Styles | None]) -> list[Styles | None]:
     """Replace each None by the styles before it."""
-    carried: list[Styles | None] = []
-    for one in styles:
-        carried.append(carried[-1] if one is None and carried else one)
-    return carried
+
+    def chosen(before: Styles | None, one: Styles | None) -> Styles | None:
+        return before if one is None else one
+
+    return list(accumulate(styles, chosen))
 
 
 def common(one: Styles, other: Styles) -> Styles:
     """Return the longest common start."""
-    count = 0
-    while count < min(len(one), len(other)) and one[count] == other[count]:
-        count += 1
-    return one[:count]
-
-
-def _offsets(
-    unit: Sequence[Piece],
-    source: str,
-    words: Sequence[tuple[int, int]],
-    translation: str,
-    found: Sequence[tuple[int, int]],
-    links: Links,
-) -> list[int]:
-    """Return the offset of each object in a translation."""
-    targets: dict[int, list[int]] = {}
-    for word, target in links:
-        targets.setdefault(word, []).append(target)
-    line_ends = iter([match.start() for match in re.finditer("\n", translation)])
-    offsets: list[int] = []
-    position = 0
-    for piece in unit:
-        if piece.item is not None:
-            if piece.text == "\n":
-                offset = next(line_ends, len(translation))
-            elif not source[:position].strip():
-                offset = 0
-            elif not source[position:].strip():
-                offset = len(translation)
-            else:
-                offset = _offset(position, source, words, translation, found, targets)
-            offsets.append(offset)
-        position += len(piece.text)
-    # Objects keep their order, and their line.
-    items = [piece for piece in unit if piece.item is not None]
-    limit = len(translation)
-    for index in range(len(offsets) - 1, -1, -1):
-        offsets[index] = min(offsets[index], limit)
-        limit = offsets[index] if items[index].text == "\n" else limit
-    return list(accumulate(offsets, max))
-
-
-def _offset(
-    position: int,
-    source: str,
-    words: Sequence[tuple[int, int]],
-    translation: str,
-    found: Sequence[tuple[int, int]],
-    targets: dict[int, list[int]],
-) -> int:
-    """Return the offset of an object that has words before and after it in the source."""
-    if not source[position - 1].isspace():  # attached to a word
-        word = next(i for i, span in enumerate(words) if span[0] < position <= span[1])
-        if word in targets:
-            first, last = found[max(targets[word])]
-            before, after = source[words[word][0] : position], source[position : words[word][1]]
-            text = translation[first:last].casefold()
-            if after and text.endswith(after.casefold()):
-                return last - len(after)
-            if text.startswith(before.casefold()):
-                return first + len(before)
-            is_in_word = position <= _core(source, words[word])[1]
-            return _core(translation, (first, last))[1] if is_in_word else last
-    following = (i for i, span in enumerate(words) if span[0] >= position and i in targets)
-    end = _core(translation, found[-1])[1] if found else 0
-    return next((found[min(targets[i])][0] for i in following), end)
+    pairs = zip(one, other, strict=False)
+    return tuple(style for style, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _runs(translation: str, styles: Sequence[Styles], begin: int, end: int) -> Unit:

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 
 from nmt.base.languages import closing_marks, has_word_blanks, sentence_marks
-from nmt.documents.document import Slot, TextFile, Token, kind_of
+from nmt.documents.document import Slot, TextFile, Token, divided, kind_of
 from nmt.documents.html import escape_html, texts
 from nmt.documents.pieces import Piece, Unit, text_of
 
@@ -49,21 +49,19 @@ class Subtitles(TextFile):
 
     def render(self, slot: Slot, unit: Unit) -> str:
         """Write the cues of a sentence, each in at most two lines."""
-        cues, times = [[]], []  # type: ignore[var-annotated]
+        cues, times = [[]], [""]  # type: ignore[var-annotated]
         for piece in unit:
             if piece.item is not None and "-->" in piece.item:
                 times.append(piece.item)
                 cues.append([])
             else:
                 cues[-1].append(piece)
-        if times and not all(text_of(cue).strip() for cue in cues):
+        if len(cues) > 1 and not all(text_of(cue).strip() for cue in cues):
             cues = self._shared_out(unit, len(cues))
         line_end = "\r\n" if "\r\n" in self._text else "\n"
-        lines = [
-            self._wrapped(super(Subtitles, self).render(slot, cue).strip()).replace("\n", line_end)
-            for cue in cues
-        ]
-        return lines[0] + "".join(time + line for time, line in zip(times, lines[1:], strict=True))
+        lines = [self._wrapped(super(Subtitles, self).render(slot, cue).strip()) for cue in cues]
+        ended = [line.replace("\n", line_end) for line in lines]
+        return "".join(time + line for time, line in zip(times, ended, strict=True))
 
     def _shared_out(self, unit: Unit, count: int) -> list[Unit]:
         """Give each cue a part of about the same length: alignment left one of them empty."""
@@ -79,15 +77,13 @@ class Subtitles(TextFile):
         longest = _LINE_LENGTH[has_blanks]
         if len(_TAG.sub("", text)) <= longest or _SPEAKER.match(text):
             return text
-        if not has_blanks:
-            middle = -(-len(text) // _MOST_LINES)
-            return f"{text[:middle]}\n{text[middle:]}"
-        # The narrowest lines that are no more than two.
         half = -(-len(text) // _MOST_LINES)
+        if not has_blanks:
+            return f"{text[:half]}\n{text[half:]}"
         wrapped: list[str] = []
         for width in range(half, len(text) + 1):
             wrapped = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-            if len(wrapped) <= _MOST_LINES:
+            if len(wrapped) <= _MOST_LINES:  # the narrowest lines that are no more than two
                 break
         return "\n".join(wrapped)
 
@@ -102,17 +98,14 @@ def _sentences(text: str) -> Iterator[list[_Span]]:
         begin = match.start(1)
         end = begin + len(match[1].rstrip())
         starts = [line.start() for line in _LINE.finditer(match[1]) if _SPEAKER.match(line[0])]
-        if len(starts) > 1 and starts[0] == 0:
-            if sentence:
-                yield sentence
+        if sentence and (_SPEAKER.match(match[1]) or len(sentence) == _MOST_CUES):
+            yield sentence
             sentence = []
+        if len(starts) > 1 and starts[0] == 0:
             for first, last in pairwise([*starts, end - begin]):
                 length = len(match[1][first:last].rstrip())
                 yield [(begin + first, begin + first + length)]
             continue
-        if sentence and (_SPEAKER.match(match[1]) or len(sentence) == _MOST_CUES):
-            yield sentence
-            sentence = []
         sentence.append((begin, end))
         if _sentence_end().search(text, begin, end):
             yield sentence
@@ -129,12 +122,9 @@ def _sentence_end() -> re.Pattern[str]:
 
 
 def _tokens(text: str) -> Iterator[Token]:
-    last = 0
-    for match in _TAG.finditer(text):
-        yield from texts(text[last : match.start()])
-        last = match.end()
-        if match["name"]:
+    for before, match in divided(_TAG, text):
+        yield from texts(before)
+        if match and match["name"]:
             yield Token(match[0], "end" if match["close"] else "begin", name=match["name"])
-        else:
+        elif match:
             yield Token(match[0], "object")
-    yield from texts(text[last:])

@@ -91,8 +91,7 @@ class XmlFormat:
         """Replace the contents of a paragraph, except for its properties."""
         properties = self.properties_of(paragraph)
         last = [child for child in properties if _name(child).startswith("end")]
-        for child in list(paragraph):
-            paragraph.remove(child)
+        del paragraph[:]
         paragraph.text = None
         paragraph.extend([child for child in properties if child not in last])
         opened: list[tuple[Style | _Pair, Element]] = []
@@ -124,7 +123,7 @@ class XmlFormat:
             yield replace(piece, styles=(*others, *(own or usual if is_text else own)))
 
     def _is_run(self, style: Hashable) -> bool:
-        return bool(self.leaf) and isinstance(style, Style) and _name(style.element) == self.run
+        return isinstance(style, Style) and _name(style.element) == self.run
 
     def properties_of(self, element: Element) -> list[Element]:
         """Return the elements that describe the format of an element."""
@@ -226,12 +225,9 @@ class Style:
     @classmethod
     def of(cls, element: Element, form: XmlFormat) -> "Style":
         """Return the style of an element of a document."""
-        if not form.leaf or _name(element) != form.run or not form.properties_of(element):
-            return cls(element, id(element))
-        properties = [
-            etree.tostring(child, with_tail=False) for child in form.properties_of(element)
-        ]
-        return cls(element, b"".join(properties))
+        properties = form.properties_of(element) if _name(element) == form.run else []
+        key = b"".join(etree.tostring(child, with_tail=False) for child in properties)
+        return cls(element, key or id(element))
 
     def empty(self, form: XmlFormat) -> Element:
         """Return a copy of the element that has only its properties."""
