@@ -16,6 +16,7 @@ from nmt.config import (
     Positions,
     SearchMethod,
     StartEmbedding,
+    TiedEmbeddings,
 )
 from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request as SearchRequest
@@ -493,3 +494,14 @@ def test_company_and_order_do_not_change_a_translation_in_fixed_shapes(
     random.Random(0).shuffle(order)
     shuffled = translate(trained_model, [texts[index] for index in order], **options)
     assert shuffled == [together[index] for index in order]
+
+
+def test_in_fixed_shapes_a_failed_search_does_not_affect_the_next_one(tokenizer_path: Path) -> None:
+    model = tiny_trained_model(tokenizer_path, tied_embeddings=TiedEmbeddings.none)
+    with torch.no_grad():
+        model.network.source_embedding.weight[10] = torch.nan
+    engine = TorchEngine(model, replace(DECODING, fixed_shapes=FixedShapes.always))
+    expected = engine.search([[5, 6, 7]])
+    with pytest.raises(UserError, match="not finite"):
+        engine.search([[5, 10, 7, 8, 9]])
+    assert engine.search([[5, 6, 7]]) == expected
