@@ -214,7 +214,7 @@ def plain_update(
         if is_fixed and device.type == "cuda":
             if not captured:
                 captured.append(CapturedPasses(compute, model, batches[0].to(device)))
-            captured[0].zero_gradients()
+            captured[0].begin_update(len(batches))
         for batch in batches:
             passes = captured[0] if captured else lambda batch, w: compute(batch.to(device), w)
             total_loss += passes(batch, 1 / work.num_target_tokens)

@@ -65,17 +65,19 @@ class Passes:
         finally:
             torch.backends.cuda.enable_cudnn_sdp(False)
 
-    def prepare(self, batch: Batch) -> None:
+    def prepare(self, batch: Batch, num_micro_batches: int) -> None:
         """Compile and capture for packed micro-batches of this shape, unless that is done.
 
-        If this is not possible, a warning is logged, and the passes run uncompiled. All gradients
-        are None or zero afterwards. Torch's random generator is used.
+        If this is not possible, a warning is logged, and the passes run uncompiled. Gradients of
+        earlier updates are not added to afterwards. Torch's random generator is used.
         """
-        has_shape = batch.source.shape == self._prepared_shape
-        if self._is_packed and self._is_compiled and not has_shape:
-            self._captured = None  # its memory is needed
+        if self._is_packed and self._is_compiled:
             try:
-                self._prepare(batch)
+                if batch.source.shape != self._prepared_shape:
+                    self._captured = None  # its memory is needed
+                    self._prepare(batch)
+                if self._captured is not None:
+                    self._captured.begin_update(num_micro_batches)
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
@@ -83,10 +85,9 @@ class Passes:
                 logger.warning(f"training runs uncompiled, after {name}: {first_line(error)}")
                 self._loss.network, self._loss.of_chunk = self._network, None
                 self._is_compiled = self._is_captured = False
+                self._captured = None
                 self._drop_gradients()
             self._prepared_shape = batch.source.shape
-        if self._captured is not None:
-            self._captured.zero_gradients()
 
     def __call__(self, batch: Batch, weight: float, is_last: bool = True) -> Tensor:
         """Add the gradient of a micro-batch's loss, times `weight`; return the summed loss.
@@ -124,16 +125,20 @@ class Passes:
 
 
 class CapturedPasses:
-    """A CUDA graph of the passes of micro-batches with the shape of `batch`.
+    """CUDA graphs of the passes of micro-batches with the shape of `batch`.
 
-    Torch's generator may be seeded before each call: the seed is read when the graph starts.
+    The graph of the first micro-batch of an update writes the gradients; that of the others, which
+    is captured when it is needed, adds to them. Torch's generator may be seeded before each call:
+    the seed is read when a graph starts.
     """
 
     def __init__(
         self, compute: Callable[[Batch, Tensor], Tensor], network: nn.Module, batch: Batch
     ) -> None:
+        self._compute = compute
         self._batch = batch.mapped(torch.clone)
         self._weight = torch.ones((), device=batch.source.device)
+        parameters = list(network.parameters())
         torch.clear_autocast_cache()  # weights are cast in the graph
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -142,27 +147,40 @@ class CapturedPasses:
                 compute(self._batch, self._weight)
                 torch.clear_autocast_cache()
         torch.cuda.current_stream().wait_stream(stream)
-        self._graph = torch.cuda.CUDAGraph()
-        # Another thread may prepare the next update.
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._loss = compute(self._batch, self._weight)
-        torch.clear_autocast_cache()
-        # The graph adds to these tensors.
-        self._gradients = [(p, p.grad) for p in network.parameters() if p.grad is not None]
+        for parameter in parameters:
+            parameter.grad = None
+        self._graphs: list[tuple[torch.cuda.CUDAGraph, Tensor]] = []
+        self._number = 0  # of the next micro-batch of the update
+        self._capture()
+        self._gradients = [(p, p.grad) for p in parameters if p.grad is not None]
 
-    def zero_gradients(self) -> None:
-        """Set the gradients of all parameters to the tensors of the graph, and these to zero."""
+    def begin_update(self, num_micro_batches: int) -> None:
+        """Set the gradients of all parameters to the tensors of the graphs."""
         for parameter, gradient in self._gradients:
             parameter.grad = gradient
-        torch._foreach_zero_([gradient for _, gradient in self._gradients])
+        self._number = 0
+        if num_micro_batches > len(self._graphs) == 1:
+            self._capture()
 
     def __call__(self, batch: Batch, weight: float) -> Tensor:
         """Add the gradient of a micro-batch's loss, times `weight`; return the summed loss."""
         for own, given in zip(self._batch.tensors, batch.tensors, strict=True):
             own.copy_(given, non_blocking=True)
         self._weight.fill_(weight)
-        self._graph.replay()
-        return self._loss.clone()
+        graph, loss = self._graphs[min(self._number, 1)]
+        self._number += 1
+        graph.replay()
+        return loss.clone()
+
+    def _capture(self) -> None:
+        """Capture the passes; without gradients before, they write them instead of adding."""
+        graph = torch.cuda.CUDAGraph()
+        pool = self._graphs[0][0].pool() if self._graphs else None
+        # Another thread may prepare the next update.
+        with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+            loss = self._compute(self._batch, self._weight)
+        torch.clear_autocast_cache()
+        self._graphs.append((graph, loss))
 
 
 def precision_on(device: torch.device, requested: Precision) -> Precision:

@@ -96,7 +96,8 @@ class Updater:
                 batch = next(iter(work.micro_batches.values()), None)
                 try:
                     if not losses and batch is not None:
-                        self._passes.prepare(batch)  # before torch is seeded
+                        # Before torch is seeded.
+                        self._passes.prepare(batch, len(work.micro_batches))
                     batch, weight = next(batches)
                     losses.append(self._passes(batch, weight, is_last=rounds_left == 1))
                 except (MemoryError, RuntimeError) as error:

@@ -1,11 +1,9 @@
 """Compiled and captured passes have the losses and gradients of those that run as they come."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,8 +11,9 @@ import torch
 from nmt.config import Config, Layout
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, Prefetcher, UpdateWork
-from nmt.training import passes
+from nmt.model import cpu
 from nmt.training.trainer import Trainer
+from tests.recorded_graph import record_graphs
 from tests.support import ALONE, tiny_config, tiny_model_config, with_batching
 
 Found = tuple[list[float], dict[str, torch.Tensor]]
@@ -36,16 +35,18 @@ def make(tmp_path: Path, digit_corpus: Path) -> Callable[..., Trainer]:
     return made
 
 
-def two_updates(trainer: Trainer) -> Found:
-    """Losses of two updates, and the gradient of the second."""
-    losses, position = [], Position()
+def two_updates(trainer: Trainer, num_micro_batches: int = 0) -> Found:
+    """Losses and gradient norms of two updates, and the clipped gradient of the second."""
+    numbers, position = [], Position()
     for _ in range(2):
         work = trainer.loader.work(position)
-        assert len(work.micro_batches) > 1
-        losses.append(float(trainer.update(work).loss))
+        number = len(work.micro_batches)
+        assert number == num_micro_batches if num_micro_batches else number > 1
+        gradient = trainer.update(work)
+        numbers += [float(gradient.loss), float(gradient.norm)]
         position = work.next_position
     named = trainer.model.network.named_parameters()
-    return losses, {name: p.grad.clone() for name, p in named if p.grad is not None}
+    return numbers, {name: p.grad.clone() for name, p in named if p.grad is not None}
 
 
 def assert_close(found: Found, expected: Found) -> None:
@@ -87,35 +88,12 @@ def test_a_compiler_that_fails_costs_one_warning(
     assert message.startswith("training runs uncompiled, after ")
 
 
-class Graph:
-    """In place of a CUDA graph: it computes again instead of replaying."""
-
-    captured: passes.CapturedPasses
-    compute: Callable[..., torch.Tensor]
-
-    def replay(self) -> None:
-        """Compute with the tensors of the capture."""
-        own = self.captured
-        own._loss.copy_(self.compute(own._batch, own._weight))
-
-
 def test_captured_passes(make: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches and weights are copied to fixed tensors, and gradients are added to fixed ones."""
-    initialize = passes.CapturedPasses.__init__
-
-    def initialized(self: passes.CapturedPasses, compute: Any, *arguments: Any) -> None:
-        initialize(self, compute, *arguments)
-        assert isinstance(self._graph, Graph)
-        self._graph.captured, self._graph.compute = self, compute
-
-    monkeypatch.setattr(passes.CapturedPasses, "__init__", initialized)
-    no_stream = type("Stream", (), {"wait_stream": lambda *_: None})
-    monkeypatch.setattr(torch.cuda, "Stream", no_stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", no_stream)
-    monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", lambda *_, **__: contextlib.nullcontext())
+    """Batches are copied to fixed tensors; gradients are written, or added, to others."""
+    record_graphs(monkeypatch)
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    # Operators of torch as on a GPU, not those of CPUs.
+    monkeypatch.setattr(cpu, "use_cpu_operators", lambda _: False)
     plain, captured = make(Layout.packed, False), make(Layout.packed, True)
     captured._updater._passes._is_captured = True
     assert_close(two_updates(captured), two_updates(plain))
@@ -125,6 +103,11 @@ def test_captured_passes(make: Callable[..., Trainer], monkeypatch: pytest.Monke
     before = captured._updater._passes._captured
     assert_close(two_updates(captured), two_updates(plain))
     assert captured._updater._passes._captured is not before
+    # An update of one micro-batch needs the first graph only.
+    for trainer in (plain, captured):
+        trainer.loader.max_micro_batch_tokens = 1 << 20
+    assert_close(two_updates(captured, 1), two_updates(plain, 1))
+    assert len(captured._updater._passes._captured._graphs) == 1
 
 
 @pytest.mark.parametrize("layout", [Layout.bucketed, Layout.packed])
