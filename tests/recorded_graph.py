@@ -41,12 +41,21 @@ class _Recording(TorchDispatchMode):
     def __init__(self, graph: RecordedGraph) -> None:
         super().__init__()
         self._graph = graph
+        self._before: list[tuple[Tensor, Tensor]] = []
+
+    def restore(self) -> None:
+        """Undo all changes of tensors: a capture runs nothing."""
+        for tensor, before in reversed(self._before):
+            tensor.copy_(before)
 
     def __torch_dispatch__(
         self, function: Any, _types: Any, arguments: Any = (), options: Any = None
     ) -> Any:
         if function in _READS:
             raise RuntimeError(f"{function} is not permitted when a stream is capturing")
+        for tensor, declared in zip(arguments, function._schema.arguments, strict=False):
+            if declared.is_write and isinstance(tensor, Tensor):
+                self._before.append((tensor.detach(), tensor.detach().clone()))
         results = function(*arguments, **(options or {}))
         self._graph.operations.append((function, arguments, options or {}, results))
         return results
@@ -57,8 +66,9 @@ def record_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     @contextlib.contextmanager
     def capture(graph: RecordedGraph, *_: object, **__: object) -> Iterator[None]:
-        with _Recording(graph):
+        with _Recording(graph) as recording:
             yield
+        recording.restore()
 
     no_stream = type("Stream", (), {"wait_stream": lambda *_: None})
     monkeypatch.setattr(torch.cuda, "Stream", no_stream)

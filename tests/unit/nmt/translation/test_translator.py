@@ -1,6 +1,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,13 @@ from nmt.search.hypothesis import Hypothesis
 from nmt.search.request import Request as SearchRequest
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
+from nmt.translation import fixed_search
+from nmt.translation.fixed_search import Graphs
 from nmt.translation.forced import ForcedDecoder
 from nmt.translation.request import Request, Translation, notes_on
 from nmt.translation.torch_engine import TorchEngine
 from nmt.translation.translator import Translator, is_untranslatable
+from tests.recorded_graph import record_graphs
 from tests.support import made_up_sentences, tiny_trained_model, train_tokenizer
 
 DECODING = DecodingConfig(beam_size=3, max_length_ratio=1.0, max_length_offset=4, batch_size=4)
@@ -481,6 +485,27 @@ def test_fixed_shapes_find_the_same_hypotheses(
             assert found[0].ids == best.ids
             assert found[0].score == pytest.approx(best.score, abs=1e-5)
             assert found[0].token_log_probs == pytest.approx(best.token_log_probs, abs=1e-5)
+
+
+@pytest.mark.parametrize("positions", Positions)
+def test_captured_steps_find_the_same_hypotheses(
+    tokenizer_path: Path,
+    positions: Positions,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Graphs repeat the operations of a capture: no value of a batch may be part of them."""
+    model = tiny_trained_model(tokenizer_path, positions=positions)
+    sources = model.source_tokenizer.encode(made_up_sentences(14, seed=5))
+    config = replace(DECODING, fixed_shapes=FixedShapes.always, batch_size=4, patience=1.0)
+    expected = TorchEngine(model, config).search(sources)
+    record_graphs(monkeypatch)
+    as_on_gpu = partial(Graphs, torch.device("cuda"))
+    monkeypatch.setattr(fixed_search, "Graphs", lambda _: as_on_gpu())
+    captured = TorchEngine(model, config)
+    assert captured.search(sources) == expected
+    assert captured.search(sources[::-1]) == expected[::-1]
+    assert not caplog.records  # a capture that fails is a warning
 
 
 def test_company_and_order_do_not_change_a_translation_in_fixed_shapes(
