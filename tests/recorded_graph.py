@@ -53,11 +53,14 @@ class _Recording(TorchDispatchMode):
     ) -> Any:
         if function in _READS:
             raise RuntimeError(f"{function} is not permitted when a stream is capturing")
-        for tensor, declared in zip(arguments, function._schema.arguments, strict=False):
-            if declared.is_write and isinstance(tensor, Tensor):
-                self._before.append((tensor.detach(), tensor.detach().clone()))
-        results = function(*arguments, **(options or {}))
-        self._graph.operations.append((function, arguments, options or {}, results))
+        options = options or {}
+        for index, declared in enumerate(function._schema.arguments):
+            if declared.is_write:
+                named = declared.kwarg_only
+                tensor = (options[declared.name] if named else arguments[index]).detach()
+                self._before.append((tensor, tensor.clone()))
+        results = function(*arguments, **options)
+        self._graph.operations.append((function, arguments, options, results))
         return results
 
 

@@ -78,7 +78,7 @@ def _best_of_sentences(grid: RowGrid, scores: Tensor, count: int) -> tuple[Tenso
     best, chosen = by_sentence.topk(min(count, by_sentence.size(1)), dim=1)
     first_cells = torch.arange(len(by_sentence), device=scores.device)[:, None] * grid.max_rows
     rows = grid.rows_at((first_cells + chosen // width).flatten()).view_as(chosen)
-    return rows, chosen % width, best.isfinite()
+    return rows, chosen % width, best > -torch.inf
 
 
 def _candidates(
@@ -94,7 +94,7 @@ def _candidates(
     A candidate with EOS is finished only if it is among the first K, so that beam size 1 is greedy
     search. The first K candidates without EOS are live.
     """
-    exists, is_other = log_probs.isfinite(), tokens != eos_id
+    exists, is_other = log_probs > -torch.inf, tokens != eos_id
     is_finished = exists & ~is_other
     is_finished[:, beam_size:] = False
     is_live = exists & is_other & (is_other.cumsum(1) <= beam_size)

@@ -174,10 +174,10 @@ class FixedSearch:
         is_finished, is_live = candidates.is_finished & is_open, candidates.is_live & is_open
         self._num_finished += is_finished.sum(dim=1)
         penalty = self._penalties[length]  # (1,)
-        first_finished = is_finished.byte().argmax(dim=1, keepdim=True)  # (B, 1)
+        first_finished = _first_true(is_finished)[:, None]  # (B, 1)
         score = candidates.log_probs.gather(1, first_finished)[:, 0].double() / penalty
         is_better = is_finished.any(dim=1) & (score > self._best_score)
-        self._best_score.copy_(torch.where(is_better, score, self._best_score))
+        torch.where(is_better, score, self._best_score, out=self._best_score)
 
         longest = self._penalties[self._max_lengths]  # (B,)
         next_length = torch.minimum(length + 1, self._max_lengths)
@@ -190,42 +190,45 @@ class FixedSearch:
         self._is_done |= is_ended
 
         is_cut_off = is_ended & (self._best_score == -torch.inf)
-        first_live = is_live.byte().argmax(dim=1, keepdim=True)
-        chosen = torch.where(is_better[:, None], first_finished, first_live)
+        chosen = torch.where(is_better[:, None], first_finished, _first_true(is_live)[:, None])
         # Without a live candidate, every continuation is forbidden: the first row is the result.
-        exists = is_better | is_live.any(dim=1)
+        is_missing = ~(is_better | is_live.any(dim=1))
         is_stored = is_better | is_cut_off
-        self._store_best(candidates, is_stored, chosen, exists)
-        self._best_length.copy_(torch.where(is_stored, length, self._best_length))
-        row = torch.where(exists, candidates.rows.gather(1, chosen)[:, 0] % self._shape[1], 0)
+        self._store_best(candidates, is_stored, chosen, is_missing)
+        torch.where(is_stored, length, self._best_length, out=self._best_length)
+        row = (candidates.rows.gather(1, chosen)[:, 0] % self._shape[1]).masked_fill_(is_missing, 0)
         slots = self._ancestors.gather(1, row[:, None, None].expand_as(self._ancestors[:, :1]))
-        self._best_slots.copy_(torch.where(is_stored[:, None], slots[:, 0], self._best_slots))
+        torch.where(is_stored[:, None], slots[:, 0], self._best_slots, out=self._best_slots)
         return is_live & ~is_ended[:, None]
 
     def _store_best(
-        self, candidates: Candidates, is_stored: Tensor, chosen: Tensor, exists: Tensor
+        self, candidates: Candidates, is_stored: Tensor, chosen: Tensor, is_missing: Tensor
     ) -> None:
         """Store the candidate `chosen` (B, 1), or the first row, of the sentences `is_stored`."""
 
-        def store(state: Tensor, found: Tensor, otherwise: Tensor | int) -> None:
-            found = torch.where(exists, found.gather(1, chosen)[:, 0], otherwise)
-            state.copy_(torch.where(is_stored, found, state))
+        def of_chosen(values: Tensor) -> Tensor:
+            return values.gather(1, chosen)[:, 0]
 
-        store(self._best_last, candidates.tokens, -1)
-        store(self._best_last_log_prob, candidates.token_log_probs, 0)
-        store(self._best_log_prob, candidates.log_probs, self._log_probs[:, 0])
+        def store(state: Tensor, found: Tensor) -> None:
+            torch.where(is_stored, found, state, out=state)
+
+        store(self._best_last, of_chosen(candidates.tokens).masked_fill_(is_missing, -1))
+        log_probs = of_chosen(candidates.token_log_probs)
+        store(self._best_last_log_prob, log_probs.masked_fill_(is_missing, 0.0))
+        log_probs = of_chosen(candidates.log_probs)
+        store(self._best_log_prob, torch.where(is_missing, self._log_probs[:, 0], log_probs))
 
     def _continue(self, candidates: Candidates, kept: Tensor) -> None:
         """Give the candidates `kept` (B, C) to the first rows of their sentences, in order."""
         index_of_row = kept.cumsum(dim=1) - 1  # (B, C)
         is_chosen = kept[..., None] & (index_of_row[..., None] == self._numbers)  # (B, C, K)
-        chosen = is_chosen.byte().argmax(dim=1)  # (B, K)
-        exists = is_chosen.any(dim=1)
-        tokens = candidates.tokens.gather(1, chosen)
-        self._tokens.copy_(torch.where(exists, tokens, self._ids.bos_id))
-        log_probs = candidates.log_probs.gather(1, chosen)
-        self._log_probs.copy_(torch.where(exists, log_probs, -torch.inf))
-        self._token_log_probs.copy_(candidates.token_log_probs.gather(1, chosen))
+        chosen = _first_true(is_chosen)  # (B, K)
+        is_missing = ~is_chosen.any(dim=1)
+        torch.gather(candidates.tokens, 1, chosen, out=self._tokens)
+        self._tokens.masked_fill_(is_missing, self._ids.bos_id)
+        torch.gather(candidates.log_probs, 1, chosen, out=self._log_probs)
+        self._log_probs.masked_fill_(is_missing, -torch.inf)
+        torch.gather(candidates.token_log_probs, 1, chosen, out=self._token_log_probs)
         rows = candidates.rows.gather(1, chosen) % self._shape[1]
         rows = rows[..., None].expand_as(self._ancestors)
         self._ancestors.copy_(self._ancestors.gather(1, rows))
@@ -252,3 +255,8 @@ class FixedSearch:
             score = log_prob / length_penalty(length, self._config)
             found.append(Hypothesis(ids, log_prob, score, token_log_probs))
         return found
+
+
+def _first_true(mask: Tensor) -> Tensor:
+    """Return the index of the first True value of the second dimension: (B, C, …) → (B, …)."""
+    return mask.view(torch.uint8).argmax(dim=1)
