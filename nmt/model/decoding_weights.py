@@ -3,7 +3,7 @@
 import copy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nmt.config import DecodingPrecision
 from nmt.model.attention import MultiHeadAttention
@@ -38,7 +38,8 @@ class DecodingWeights:
 
     def _make(self) -> EncoderDecoder:
         if self._precision is not DecodingPrecision.float32:
-            return copy.deepcopy(self._model).eval().to(getattr(torch, self._precision.name))
+            model = copy.deepcopy(self._model).eval().to(getattr(torch, self._precision.name))
+            return _joined(model)
         # The copy shares all tensors with the model; only packed weights take more memory.
         tensors = (*self._model.parameters(), *self._model.buffers())
         shared = {id(tensor): tensor for tensor in tensors}
@@ -46,7 +47,18 @@ class DecodingWeights:
         has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         if has_onednn and use_cpu_operators(model.output_weight):
             _pack(model)
-        return model
+            return model
+        return _joined(model)
+
+
+def _joined(model: EncoderDecoder) -> EncoderDecoder:
+    """Compute queries, keys and values of self-attention in one product."""
+    for path, module in model.named_modules():
+        if path.endswith("self_attention") and isinstance(module, MultiHeadAttention):
+            layer = nn.Linear(1, 1, device="meta")
+            layer.weight, layer.bias = map(nn.Parameter, _taken_projections(module))
+            module.packed = layer.requires_grad_(False)
+    return model
 
 
 def _pack(module: nn.Module) -> None:
@@ -58,16 +70,15 @@ def _pack(module: nn.Module) -> None:
             if isinstance(child, FeedForward):
                 _pack_feed_forward(child)
             elif name == "self_attention" and isinstance(child, MultiHeadAttention):
-                _pack_self_attention(child)
+                child.packed = PackedLinear(*_taken_projections(child))
             _pack(child)
 
 
-def _pack_self_attention(attention: MultiHeadAttention) -> None:
-    """Replace the projections to queries, keys and values by one packed layer."""
+def _taken_projections(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
+    """Remove the projections to queries, keys and values; return their joined weight and bias."""
     layers = attention.query, attention.key, attention.value
-    weight = torch.cat([layer.weight for layer in layers])
-    attention.packed = PackedLinear(weight, torch.cat([layer.bias for layer in layers]))
     del attention.query, attention.key, attention.value
+    return torch.cat([one.weight for one in layers]), torch.cat([one.bias for one in layers])
 
 
 def _pack_feed_forward(layer: FeedForward) -> None:
