@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from nmt.base.files import write_json
@@ -89,7 +90,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         is_text = index == 0 or name == "note"
         table.add_column(name, justify="left" if is_text else "right", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     Console(stderr=True, width=None if sys.stderr.isatty() else 120).print(table)
 
 

@@ -6,12 +6,12 @@ The parts, the most important first; each can be measured alone:
 
   packed      packed and captured updates of the paper's base and big models, and of an eighth of
               an update of the base model: speed and memory
+  kernels     the kernels that take most of the time of an update
   losses      packed updates have the losses of a CPU, and depend on their seed only
   decoding    the torch engine with and without fixed shapes, beside Hugging Face's `generate` and
               CTranslate2, with the same weights and translations of the same length; and whether
               translations depend on shapes, batch or order
   throughput  other ways to compute updates, and `torch.nn.Transformer` in buckets and packed
-  kernels     the kernels that take most of the time of an update
   agreement   training on one and on all GPUs has the losses of a CPU, and a training that was
               killed by SIGKILL continues with the same losses: small model, float32, no dropout
 
@@ -48,7 +48,7 @@ class Arguments:
     device: str = "cuda"
     tiny: bool = False
     minutes: float = 8.0
-    parts: str = "packed losses decoding throughput kernels agreement"
+    parts: str = "packed kernels losses decoding throughput agreement"
     out: str = ""
 
 

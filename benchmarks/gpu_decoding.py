@@ -20,6 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.decoders import Job, Peer, ctranslate2_decoder, nmt_decoder
 from benchmarks.figures import Figure
 from benchmarks.gpu_setting import Setting
+from benchmarks.gpu_training import kernel_times
 from benchmarks.setting import run_alone, wmt14_lengths, write_made_up_corpus
 from nmt.cli.compose import compose_config
 from nmt.config import DecodingPrecision, EngineName, FixedShapes
@@ -94,7 +95,7 @@ def _exactness(job: Job, setting: Setting) -> Iterator[Figure]:
 
 def _kernels(job: Job, setting: Setting) -> Iterator[Figure]:
     """Count the kernels of a decoding step."""
-    name = "kernels of a decoding step"
+    name = "kernels per decoding step, encoder included"
     if not setting.is_cuda:
         yield Figure(name, None, note="no GPU", is_skipped=True)
         return
@@ -106,7 +107,7 @@ def _kernels(job: Job, setting: Setting) -> Iterator[Figure]:
     for line in found["lines"]:
         print(line, file=sys.stderr)
     yield Figure(name, found["number"])
-    yield Figure("time of the kernels of a decoding step", found["ms"], "ms")
+    yield Figure("time of these kernels per decoding step", found["ms"], "ms")
 
 
 def _jobs(setting: Setting) -> tuple[Job, Job]:
@@ -228,15 +229,13 @@ def measure_kernels(job: Job) -> dict[str, Any]:
         engine.search(batch)
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
         engine.search(batch)
-    kernels = sorted(profiled.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
-    total = sum(kernel.self_device_time_total for kernel in kernels) / 1e3
+    kernels = kernel_times(profiled)
     steps = job.longest
     return {
-        "number": sum(kernel.count for kernel in kernels) / steps,
-        "ms": total / steps,
+        "number": sum(number for _, _, number in kernels) / steps,
+        "ms": sum(milliseconds for _, milliseconds, _ in kernels) / steps,
         "lines": [
-            f"{kernel.self_device_time_total / 1e3 / steps:9.4f} ms"
-            f" {kernel.count / steps:7.1f} × {kernel.key[:100]}"
-            for kernel in kernels[:_NUM_KERNELS]
+            f"{milliseconds / steps:9.4f} ms {number / steps:7.1f} × {name}"
+            for name, milliseconds, number in kernels[:_NUM_KERNELS]
         ],
     }

@@ -100,11 +100,12 @@ def _speed(
     except RuntimeError as error:
         yield Figure(name, None, "target tokens/s", note=str(error))
         return
-    setting.speeds[model, way, target_tokens] = found["tokens_per_second"]
     note = f"{found['tflops']:.0f} TFLOPS, {found['start_seconds']:.0f} s to start"
     if setting.is_cuda and WAYS[way].is_ours and found["is_captured"] != WAYS[way].is_captured:
-        yield Figure(name, None, note="it was not captured, see the warning")
+        note = f"not captured, see the warning: {found['tokens_per_second']:,.0f} target tokens/s"
+        yield Figure(name, None, note=note)
         return
+    setting.speeds[model, way, target_tokens] = found["tokens_per_second"]
     yield Figure(name, found["tokens_per_second"], "target tokens/s", at_least, note=note)
     if setting.is_cuda:
         yield Figure(f"{name}: peak memory", found["peak_gb"], "GB")
@@ -163,9 +164,18 @@ def measure_kernels(setting: Setting) -> list[tuple[str, float, int]]:
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         step(next(works))
         synchronize(setting.device)
-    events = sorted(profiler.key_averages(), key=lambda event: -event.self_device_time_total)
-    rows = [(event.key[:80], event.self_device_time_total / 1e3, event.count) for event in events]
+    rows = kernel_times(profiler)
     return [("all", sum(row[1] for row in rows), sum(row[2] for row in rows)), *rows[:_NUM_KERNELS]]
+
+
+def kernel_times(profiler: profile) -> list[tuple[str, float, int]]:
+    """Return name, milliseconds and number of each kernel, by time."""
+    events = [one for one in profiler.key_averages() if one.device_type.name == "CUDA"]
+    events.sort(key=lambda event: -event.self_device_time_total)
+    return [
+        (f"{rank} {event.key[:80]}", event.self_device_time_total / 1e3, event.count)
+        for rank, event in enumerate(events, start=1)
+    ]
 
 
 def losses(setting: Setting) -> Iterator[Figure]:
@@ -213,7 +223,8 @@ def measure_losses(setting: Setting) -> dict[str, float]:
 
     captured = loss(work)
     again, other_seed = loss(work), loss(other)
-    trainer._updater._passes._captured = None  # the shape is prepared, so nothing is captured again
+    passes = trainer._updater._passes
+    passes._captured, passes._is_captured = None, False
     return {
         "cpu": max(abs(first - second) for first, second in pairs),
         "again": abs(again - captured),
@@ -232,15 +243,13 @@ def _config(
 ) -> Config:
     """Return the experiment; `rate` of dropout is by default that of the preset `model`."""
     sizes = setting.sizes
-    if rate is None:
-        rate = compose_config([f"model={model}"]).model.dropout
+    dropout = [] if rate is None else [f"model.dropout={rate}"]
+    compilation = "always" if way.is_compiled else "never"
     return compose_config(
         [
             *(f"model={model}", *sizes.overrides, f"tokenizer.vocabulary_size={sizes.vocabulary}"),
-            # torch.nn.Transformer has one rate for all of its dropout.
-            *(f"model.{kind}={rate}" for kind in ("dropout", "attention_dropout")),
-            *(f"model.activation_dropout={rate}", "optimizer.max_gradient_norm=1.0"),
-            f"training.compile={str(way.is_compiled).lower()}",
+            *(*dropout, "optimizer.max_gradient_norm=1.0"),
+            f"training.compile={compilation}",
             f"batching.layout={'packed' if way.is_packed else 'bucketed'}",
             f"batching.target_tokens_per_update={target_tokens}",
             f"batching.tokens_per_micro_batch={sizes.micro_batch}",

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nmt.config import Config, Layout, ModelConfig, NormPlacement, Precision
+from nmt.config import Compilation, Config, Layout, ModelConfig, NormPlacement, Precision
 from nmt.data.batch import Batch, Segments
 from nmt.data.loader import UpdateWork
 from nmt.model.attention import MultiHeadAttention, causal_mask, same_segment
@@ -24,8 +24,7 @@ class PlainTransformer(nn.Module):
     """`torch.nn.Transformer`, tied embeddings, sinusoidal positions, a loss over all logits.
 
     Args:
-        config: sizes and placement of norms; its positions are ignored, and its one dropout rate
-            is used everywhere, as in `torch.nn.Transformer`.
+        config: sizes, placement of norms and rates of dropout; its positions are ignored.
         vocabulary_size: V.
         pad_id: id of padding, which is ignored by the loss.
     """
@@ -53,6 +52,11 @@ class PlainTransformer(nn.Module):
                 batch_first=True,
                 norm_first=config.norm is NormPlacement.pre,
             )
+        for module in self.transformer.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = config.attention_dropout
+            elif isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p = config.activation_dropout
 
     def copy_weights(self, model: Transformer) -> None:
         """Copy the weights of `model`, which must have three-way tied embeddings."""
@@ -192,9 +196,12 @@ def plain_update(
         model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=device.type == "cuda"
     )
     numbers = itertools.count(1)
-    is_fixed = config.training.compile and config.batching.layout is Layout.packed
+    is_fixed = (
+        config.training.compile is Compilation.always and config.batching.layout is Layout.packed
+    )
     if is_fixed:
         model.compile_parts()
+    torch.backends.cuda.enable_cudnn_sdp(is_fixed)  # as in `nmt.training.passes`
     captured: list[CapturedPasses] = []
     uses_bfloat16 = precision_on(device, Precision.auto) is Precision.bfloat16
 

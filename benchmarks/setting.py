@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing as mp
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
@@ -240,4 +241,5 @@ def _serve(
     except EOFError:
         return
     except Exception as error:
+        traceback.print_exc()
         there.send((False, f"{type(error).__name__}: {error}"))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 import nmt.model.cpu_library
 from nmt.base.signals import handlers_restored
 from nmt.base.system import num_cores
-from nmt.config import Config, Layout, OptimizerConfig, OptimizerName
+from nmt.config import Compilation, Config, Layout, OptimizerConfig, OptimizerName
 from nmt.runs.opening import open_run
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
@@ -144,7 +144,9 @@ def two_processes_found(
         "packed": with_batching(base, layout=Layout.packed, tokens_per_micro_batch=32),
     }
     packed = configs["packed"]
-    configs["compiled"] = replace(packed, training=replace(packed.training, compile=True))
+    configs["compiled"] = replace(
+        packed, training=replace(packed.training, compile=Compilation.always)
+    )
     training = replace(base.training, num_processes=2, num_threads=1)
     run = replace(base, run=replace(base.run, name="two"), training=training)
     open_run(run, digit_corpus)

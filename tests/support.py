@@ -20,6 +20,7 @@ from nmt.config import (
     Architecture,
     BatchingConfig,
     BleuTokenizer,
+    Compilation,
     Config,
     DecodingConfig,
     EvaluationConfig,
@@ -250,6 +251,7 @@ def tiny_config(outputs: Path, **training: Any) -> Config:
         "average_checkpoints": 2,
         "num_threads": 1,
         "precision": Precision.float32,
+        "compile": Compilation.never,
     }
     return Config(
         tokenizer=TokenizerConfig(vocabulary_size=26),

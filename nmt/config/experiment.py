@@ -14,7 +14,7 @@ from nmt.config.fields import FolderName, checked_dataclass, free_keys, option, 
 from nmt.config.model import Architecture, ModelConfig, TiedEmbeddings
 from nmt.config.optimizer import OptimizerConfig, ScheduleConfig, ScheduleName
 from nmt.config.tokenizer import TokenizerConfig
-from nmt.config.training import TrackingConfig, TrainingConfig
+from nmt.config.training import Compilation, TrackingConfig, TrainingConfig
 
 ExecutorName = StrEnum("ExecutorName", "local slurm ray")
 
@@ -86,15 +86,17 @@ class Config:
             "batching.max_source_length and batching.max_target_length must be at most"
             f" model.max_length={self.model.max_length}",
         )
+        is_compiled = self.training.compile is Compilation.always
         require(
-            not self.training.compile or self.model.architecture is Architecture.transformer,
-            f"training.compile=true has no effect with model.architecture="
+            not is_compiled or self.model.architecture is Architecture.transformer,
+            f"training.compile=always has no effect with model.architecture="
             f"{self.model.architecture}: leave it out",
         )
         weight, num_experts = self.training.balance_weight, self.model.num_experts
         require(
-            not self.training.compile or num_experts == 1,
-            f"training.compile=true does not support model.num_experts={num_experts}: leave it out",
+            not is_compiled or num_experts == 1,
+            f"training.compile=always does not support model.num_experts={num_experts}: leave it"
+            " out",
         )
         for key, value in (("architecture", Architecture.transformer), ("attention_window", 0)):
             require(

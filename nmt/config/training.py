@@ -9,6 +9,7 @@ from pydantic import model_validator
 from nmt.config.fields import MAX_SEED, checked_dataclass, leaf_fields, option
 
 Precision = StrEnum("Precision", "auto float32 bfloat16")
+Compilation = StrEnum("Compilation", "auto always never")
 ValidationMetric = StrEnum("ValidationMetric", "bleu loss")
 
 _MAX_UPDATES = 1_000_000_000
@@ -32,10 +33,10 @@ class TrainingConfig:
     """Weight of the loss that balances the experts of model.num_experts."""
     precision: Precision = Precision.auto
     """Arithmetic of forward and backward; `auto`: bfloat16 if a GPU supports it, else float32."""
-    compile: bool = False
+    compile: Compilation = Compilation.auto
     """Compile the layers with torch.compile, for GPUs; on a single GPU with batching.layout=packed,
     also capture the passes as a CUDA graph. This takes up to a few minutes at the start, and a
-    resumed run may differ from an uninterrupted one."""
+    resumed run may differ from an uninterrupted one. `auto` is `never`."""
     validate_every: int = option(1_000, ge=1, le=_MAX_UPDATES)
     """Number of updates between validations; a checkpoint is written before each of them."""
     validation_metric: ValidationMetric = ValidationMetric.bleu
@@ -61,6 +62,14 @@ class TrainingConfig:
     """Maximum number of restarts of all processes, from the last checkpoint, after a failure."""
     timeout: float = option(300.0, ge=1, le=86_400, free=True)
     """Seconds after which a process stops waiting for the gradients of another one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_earlier_values(cls, values: Any) -> Any:
+        """Convert the boolean `compile` of earlier run folders."""
+        if isinstance(values, dict) and isinstance(values.get("compile"), bool):
+            return {**values, "compile": "always" if values["compile"] else "never"}
+        return values
 
 
 @checked_dataclass

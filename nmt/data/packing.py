@@ -96,9 +96,12 @@ def plan_packed(
         tokens = int(target_lengths[pairs].sum(dtype=np.int64))
         return max(1, round(tokens / config.target_tokens_per_update))
 
-    size = max(1, len(usual) * _NUM_SAMPLED // num_updates(usual))
+    # More pairs than needed, because their mean length differs from that of all pairs.
+    size = math.ceil(1.1 * len(usual) * _NUM_SAMPLED / num_updates(usual))
     sample = np.random.default_rng(seed).choice(usual, size)
-    ends = _bounds(target_lengths[sample], _NUM_SAMPLED)
+    tokens_per_update = target_lengths[usual].sum(dtype=np.int64) / num_updates(usual)
+    sampled_tokens = np.cumsum(target_lengths[sample], dtype=np.int64)
+    ends = np.searchsorted(sampled_tokens, tokens_per_update * np.arange(_NUM_SAMPLED + 1))
     parts = [sample[first:last] for first, last in pairwise(ends)]
     length = config.longest
     num_rows = max(

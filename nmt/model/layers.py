@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from nmt.config import Activation, ModelConfig, NormPlacement
@@ -47,6 +48,17 @@ def build_self_attention(config: ModelConfig, rotary: RotaryPositions | None) ->
     return kind(config, rotary)
 
 
+def _rounded(hidden: Tensor) -> Tensor:
+    """In compiled layers with autocast, store the hidden state in the precision of the products.
+
+    Sums and norms are computed in float32. Where they are not compiled, rounding takes a kernel.
+    """
+    kind = hidden.device.type
+    if torch.compiler.is_compiling() and torch.is_autocast_enabled(kind):
+        return hidden.to(torch.get_autocast_dtype(kind))
+    return hidden
+
+
 class Residual(nn.Module):
     """Residual connection, layer normalization and dropout around a sublayer.
 
@@ -63,8 +75,8 @@ class Residual(nn.Module):
     def forward(self, hidden: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply a sublayer and its residual connection: (B, L, D) → (B, L, D)."""
         if self.is_pre_norm:
-            return hidden + self.dropout(sublayer(self.norm(hidden)))
-        return self.norm(hidden + self.dropout(sublayer(hidden)))
+            return _rounded(hidden + self.dropout(sublayer(self.norm(hidden))))
+        return _rounded(self.norm(hidden + self.dropout(sublayer(hidden))))
 
 
 class EncoderLayer(nn.Module):

@@ -16,6 +16,7 @@ from nmt.base.files import remove, temporary_path, write_json
 from nmt.base.system import commit, processor_name, versions
 from nmt.config import (
     BleuTokenizer,
+    Compilation,
     Config,
     Layout,
     differing_values,
@@ -31,7 +32,7 @@ from nmt.run_folder import Run
 from nmt.training import distributed, fresh_model
 from nmt.training.measured_library import measure_library
 from nmt.training.memory_probe import first_epoch, resolve_auto
-from nmt.training.updater import with_layout
+from nmt.training.updater import choose_updates
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +73,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
 
     Returns:
         The experiment, in which stored values replace `tokens_per_micro_batch=auto`,
-        `layout=auto`, `bleu_tokenizer=auto` and `num_threads=0`; and a line for each difference
-        that `run.accept_changes` allows.
+        `layout=auto`, `compile=auto`, `bleu_tokenizer=auto` and `num_threads=0`; and a line for
+        each difference that `run.accept_changes` allows.
 
     Raises:
         UserError: there is a difference that `run.accept_changes` does not allow.
@@ -88,6 +89,8 @@ def check_configuration(config: Config) -> tuple[Config, list[str]]:
         batching = replace(batching, tokens_per_micro_batch=tokens)
     if batching.layout is Layout.auto:
         batching = replace(batching, layout=stored.batching.layout)
+    if training.compile is Compilation.auto:
+        training = replace(training, compile=stored.training.compile)
     evaluation = config.evaluation
     if evaluation.bleu_tokenizer is BleuTokenizer.auto:
         evaluation = replace(evaluation, bleu_tokenizer=stored.evaluation.bleu_tokenizer)
@@ -146,7 +149,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
 
     Returns:
         The experiment, in which values replace `tokens_per_micro_batch=auto`, `layout=auto`,
-        `bleu_tokenizer=auto` and `num_threads=0`.
+        `compile=auto`, `bleu_tokenizer=auto` and `num_threads=0`.
     """
     folder = config.run_folder
     config, changes = check_configuration(config)
@@ -154,7 +157,7 @@ def open_run(config: Config, corpus_folder: Path) -> Config:
     if not run.has_begun:
         fresh_model.check(config, corpus_folder)
         training = distributed.with_num_threads(config.training, config.run.parallel_runs)
-        config = with_layout(replace(config, training=training))
+        config = choose_updates(replace(config, training=training))
         corpus = PreparedCorpus(corpus_folder)
         config = _with_bleu_tokenizer(config, corpus)
         epoch = first_epoch(config, corpus)  # an error leaves no run

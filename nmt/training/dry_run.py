@@ -19,7 +19,7 @@ from nmt.training import distributed
 from nmt.training.fresh_model import new_model
 from nmt.training.memory_probe import first_epoch, heaviest_shapes, measure_updates, resolve_auto
 from nmt.training.optimizer import step_flops
-from nmt.training.updater import with_layout
+from nmt.training.updater import choose_updates
 from nmt.training.validation import valid_text
 from nmt.translation.translator import Translator
 
@@ -35,7 +35,7 @@ def log_cost(config: Config, corpus_folder: Path | None) -> None:
     """Log what training would take; `corpus_folder` is None if the corpus is not prepared."""
     logger.info("dry run: nothing is trained")
     corpus = PreparedCorpus(corpus_folder) if corpus_folder else None
-    config = with_layout(config)
+    config = choose_updates(config)
     plan, sizes = first_epoch(config, corpus)
     if config.batching.is_auto:
         config = resolve_auto(config, plan, sizes)

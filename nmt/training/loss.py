@@ -18,6 +18,8 @@ from nmt.model.encoder_decoder import EncoderDecoder
 
 # Maximum number of tokens whose logits are in memory at a time.
 _TOKENS_PER_CHUNK = 4096
+# The same where the loss is compiled, which then stores no logits in float32.
+_TOKENS_PER_COMPILED_CHUNK = 16_384
 _PADDING = -1  # in place of a target token: it has no loss
 
 Gradients = tuple[Tensor, Tensor, Tensor | None]
@@ -162,7 +164,8 @@ def _in_chunks(
     if torch.is_autocast_enabled(device.type):
         dtype = torch.get_autocast_dtype(device.type)
         hidden, weight = hidden.to(dtype), weight.to(dtype)
-    size = _chunk_size(len(tokens))
+    most = _TOKENS_PER_CHUNK if of_chunk is chunk_gradients else _TOKENS_PER_COMPILED_CHUNK
+    size = _chunk_size(len(tokens), most)
     with torch.autocast(device.type, enabled=False):
         for first in range(0, len(tokens), size):
             chunk = slice(first, first + size)
@@ -175,8 +178,8 @@ def _in_chunks(
     return loss, grad_hidden, grad_weight
 
 
-def _chunk_size(number: int) -> int:
+def _chunk_size(number: int, most: int) -> int:
     """Return the number of tokens of a chunk; if possible, all chunks have the same size."""
-    least = max(1, -(-number // _TOKENS_PER_CHUNK))
+    least = max(1, -(-number // most))
     even = (count for count in range(least, 2 * least) if number % count == 0)
     return max(1, -(-number // next(even, least)))

@@ -8,13 +8,15 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
+from inspect import signature
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from nmt.base.errors import first_line, is_out_of_memory
-from nmt.config import Config, Layout, Precision
+from nmt.config import Compilation, Config, Layout, Precision
 from nmt.data.batch import Batch
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.training.distributed import Process
@@ -35,10 +37,11 @@ class Passes:
         self.precision = precision_on(process.device, config.training.precision)
         is_cuda, is_alone = process.device.type == "cuda", process.world_size == 1
         training = config.training
-        self._is_compiled = training.compile
-        self._is_captured = training.compile and is_cuda and is_alone and self._is_packed
+        self._has_attention_dropout = config.model.attention_dropout > 0
+        self._is_compiled = training.compile is Compilation.always
+        self._is_captured = self._is_compiled and is_cuda and is_alone and self._is_packed
         self._loss = SummedLoss(network, training.label_smoothing, training.balance_weight)
-        if training.compile:
+        if self._is_compiled:
             # A copy, because validation has other shapes, which run without compilation.
             self._loss.network = network.with_own_hooks().train()
             self._loss.network.compile_layers(is_dynamic=not self._is_packed)
@@ -48,17 +51,20 @@ class Passes:
         self._prepared_shape: torch.Size | None = None
         self.ddp: DistributedDataParallel | None = None
         if not is_alone:
-            self.ddp = DistributedDataParallel(
-                self._loss, forward_sync_buffers=False, gradient_as_bucket_view=True
-            )
+            # torch 2.11 has the earlier name.
+            has_new_name = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+            name = "forward_sync_buffers" if has_new_name else "broadcast_buffers"
+            options: dict[str, Any] = {name: False, "gradient_as_bucket_view": True}
+            self.ddp = DistributedDataParallel(self._loss, **options)
 
     @contextlib.contextmanager
     def of_update(self) -> Iterator[None]:
         """Set the precision; weights are cast once for all micro-batches in this context."""
         uses_bfloat16 = self.precision is Precision.bfloat16
         # cuDNN's attention takes tens of milliseconds to prepare each new shape. Outside of this
-        # context, batches have many shapes, and it is off (`nmt.model.attention`).
-        torch.backends.cuda.enable_cudnn_sdp(self._is_packed)
+        # context, batches have many shapes, and it is off (`nmt.model.attention`). It rounds the
+        # rate of dropout to sixteenths.
+        torch.backends.cuda.enable_cudnn_sdp(self._is_packed and not self._has_attention_dropout)
         try:
             with torch.autocast(self._device.type, torch.bfloat16, enabled=uses_bfloat16):
                 yield
@@ -68,26 +74,21 @@ class Passes:
     def prepare(self, batch: Batch, num_micro_batches: int) -> None:
         """Compile and capture for packed micro-batches of this shape, unless that is done.
 
-        If this is not possible, a warning is logged, and the passes run uncompiled. Gradients of
-        earlier updates are not added to afterwards. Torch's random generator is used.
+        If this is not possible, a warning is logged, and the passes run uncaptured or uncompiled.
+        Gradients of earlier updates are not added to afterwards. Torch's random generator is used.
         """
-        if self._is_packed and self._is_compiled:
-            try:
-                if batch.source.shape != self._prepared_shape:
-                    self._captured = None  # its memory is needed
-                    self._prepare(batch)
-                if self._captured is not None:
-                    self._captured.begin_update(num_micro_batches)
-            except Exception as error:
-                if is_out_of_memory(error):
-                    raise
-                name = type(error).__name__
-                logger.warning(f"training runs uncompiled, after {name}: {first_line(error)}")
+        if not (self._is_packed and self._is_compiled):
+            return
+        if batch.source.shape != self._prepared_shape:
+            self._captured = None  # its memory is needed
+            if not self._succeeds(partial(self._compile, batch), "uncompiled"):
                 self._loss.network, self._loss.of_chunk = self._network, None
                 self._is_compiled = self._is_captured = False
-                self._captured = None
-                self._drop_gradients()
             self._prepared_shape = batch.source.shape
+        if self._is_captured:
+            capture = partial(self._capture, batch, num_micro_batches)
+            if not self._succeeds(capture, "uncaptured"):
+                self._captured, self._is_captured = None, False
 
     def __call__(self, batch: Batch, weight: float, is_last: bool = True) -> Tensor:
         """Add the gradient of a micro-batch's loss, times `weight`; return the summed loss.
@@ -100,14 +101,28 @@ class Passes:
             loss = self._forward_backward(self.ddp or self._loss, batch.to(self._device), weight)
         return loss if weight else torch.zeros_like(loss)
 
-    def _prepare(self, batch: Batch) -> None:
-        batch = batch.to(self._device)
-        if self._is_captured:
-            compute = partial(self._forward_backward, self._loss)
-            self._captured = CapturedPasses(compute, self._network, batch)
-        else:
-            self._forward_backward(self._loss, batch, 1.0)
+    def _succeeds(self, function: Callable[[], None], otherwise: str) -> bool:
+        try:
+            function()
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            cause = error.__context__ or error  # an error in a capture causes another at its end
+            reason = f"{type(cause).__name__}: {first_line(cause)}"
+            logger.warning(f"training runs {otherwise}, after {reason}")
             self._drop_gradients()
+            return False
+        return True
+
+    def _compile(self, batch: Batch) -> None:
+        self._forward_backward(self._loss, batch.to(self._device), 1.0)
+        self._drop_gradients()
+
+    def _capture(self, batch: Batch, num_micro_batches: int) -> None:
+        if self._captured is None:
+            compute = partial(self._forward_backward, self._loss)
+            self._captured = CapturedPasses(compute, self._network, batch.to(self._device))
+        self._captured.begin_update(num_micro_batches)
 
     def _forward_backward(
         self, objective: nn.Module, batch: Batch, weight: float | Tensor
@@ -140,13 +155,13 @@ class CapturedPasses:
         self._weight = torch.ones((), device=batch.source.device)
         parameters = list(network.parameters())
         torch.clear_autocast_cache()  # weights are cast in the graph
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
             for _ in range(_WARM_UPS):
                 compute(self._batch, self._weight)
                 torch.clear_autocast_cache()
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self._stream)
         for parameter in parameters:
             parameter.grad = None
         self._graphs: list[tuple[torch.cuda.CUDAGraph, Tensor]] = []
@@ -176,8 +191,12 @@ class CapturedPasses:
         """Capture the passes; without gradients before, they write them instead of adding."""
         graph = torch.cuda.CUDAGraph()
         pool = self._graphs[0][0].pool() if self._graphs else None
+        # The first context restores the stream after an error, which torch's capture does not.
         # Another thread may prepare the next update.
-        with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+        with (
+            torch.cuda.stream(self._stream),
+            torch.cuda.graph(graph, pool, self._stream, "thread_local"),
+        ):
             loss = self._compute(self._batch, self._weight)
         torch.clear_autocast_cache()
         self._graphs.append((graph, loss))

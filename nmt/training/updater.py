@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.base.errors import first_line, is_out_of_memory
-from nmt.config import Config, Layout
+from nmt.config import Compilation, Config, Layout
 from nmt.data.batch import Batch
 from nmt.data.loader import UpdateWork
 from nmt.model.encoder_decoder import EncoderDecoder
@@ -161,10 +161,12 @@ def start_tokens_on(device: torch.device) -> int:
     return _START_TOKENS if device.type == "cuda" else 0
 
 
-def with_layout(config: Config) -> Config:
-    """Replace `batching.layout=auto`."""
-    batching = config.batching
+def choose_updates(config: Config) -> Config:
+    """Replace `batching.layout=auto` and `training.compile=auto`."""
+    batching, training = config.batching, config.training
+    # Packed and compiled updates become the choice on GPUs when they have been measured on one.
     if batching.layout is Layout.auto:
-        # Packed updates become the choice on GPUs when they have been measured on one.
         batching = replace(batching, layout=Layout.bucketed)
-    return replace(config, batching=batching)
+    if training.compile is Compilation.auto:
+        training = replace(training, compile=Compilation.never)
+    return replace(config, batching=batching, training=training)

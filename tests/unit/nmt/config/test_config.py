@@ -104,6 +104,13 @@ def test_earlier_keys_of_wandb_are_read(
     assert load_config(Config, path) == expected
 
 
+@pytest.mark.parametrize(("stored", "value"), [(True, "always"), (False, "never")])
+def test_earlier_values_of_compile_are_read(stored: bool, value: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps({"training": {"compile": stored}}))
+    assert load_config(Config, path).training.compile == value
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -159,7 +166,7 @@ def test_earlier_keys_of_wandb_are_read(
         ),
         (
             {"model": {"architecture": "recurrent"}, "training": {"compile": True}},
-            "training.compile=true has no effect with model.architecture=recurrent",
+            "training.compile=always has no effect with model.architecture=recurrent",
         ),
         ({"model": {"max_length": 40_000}}, "model.max_length=40000 is too large for a width"),
         ({"model": {"attention_window": 512}}, "model.attention_window=512 must be below"),

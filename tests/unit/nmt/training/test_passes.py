@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nmt.config import Config, Layout
+from nmt.config import Compilation, Config, Layout
 from nmt.data.corpus import PreparedCorpus
 from nmt.data.loader import Position, Prefetcher, UpdateWork
 from nmt.model import cpu
@@ -25,7 +25,8 @@ def make(tmp_path: Path, digit_corpus: Path) -> Callable[..., Trainer]:
 
     def made(layout: Layout, compiles: bool) -> Trainer:
         config: Config = with_batching(tiny_config(tmp_path), layout=layout)
-        training = replace(config.training, compile=compiles)
+        compilation = Compilation.always if compiles else Compilation.never
+        training = replace(config.training, compile=compilation)
         config = replace(config, training=training, model=tiny_model_config())
         config.run_folder.mkdir(parents=True, exist_ok=True)
         trainer = Trainer(config, PreparedCorpus(digit_corpus), ALONE)
