@@ -38,11 +38,6 @@ class PackedPlan(EpochPlan):
         """Number of updates in this epoch."""
         return len(self.bounds) - 1
 
-    @property
-    def order(self) -> np.ndarray:
-        """The indices of all pairs, (pairs of the epoch,), update after update."""
-        return self.pairs
-
     def update(self, index: int) -> np.ndarray:
         """Return the indices of the pairs of an update."""
         return self.pairs[self.bounds[index] : self.bounds[index + 1]]
@@ -103,20 +98,13 @@ def plan_packed(
     sampled_tokens = np.cumsum(target_lengths[sample], dtype=np.int64)
     ends = np.searchsorted(sampled_tokens, tokens_per_update * np.arange(_NUM_SAMPLED + 1))
     parts = [sample[first:last] for first, last in pairwise(ends)]
-    length = config.longest
+    length, limit = config.longest, config.max_micro_batch_tokens
     num_rows = max(
         int(first_fit(source_lengths[part], target_lengths[part], length).max(initial=0)) + 1
         for part in parts
     )
-    return PackedPlan(
-        source_lengths,
-        target_lengths,
-        config.max_micro_batch_tokens,
-        shuffled,
-        _bounds(target_lengths[shuffled], num_updates(shuffled)),
-        length,
-        num_rows,
-    )
+    bounds = _bounds(target_lengths[shuffled], num_updates(shuffled))
+    return PackedPlan(source_lengths, target_lengths, limit, shuffled, bounds, length, num_rows)
 
 
 def _bounds(lengths: np.ndarray, num_updates: int) -> np.ndarray:
@@ -148,7 +136,7 @@ def first_fit(
 
 
 def pack(
-    sentences: Sequence[np.ndarray],
+    sentences: Sequence[Sequence[int] | np.ndarray],
     rows: np.ndarray,
     shape: tuple[int, int],
     pad_id: int,
