@@ -35,29 +35,8 @@ from nmt.search.hypothesis import penalty_exponent
 from nmt.tokenizer import Tokenizer
 from nmt.trained_model import TrainedModel
 
-FIXED_SETTINGS: dict[str, Any] = {
-    "type": "transformer",
-    "tied-embeddings-src": False,
-    "transformer-preprocess": "",
-    "transformer-postprocess": "dan",
-    "transformer-postprocess-top": "",
-    "transformer-postprocess-emb": "d",
-    "transformer-ffn-depth": 2,
-    "transformer-decoder-dim-ffn": 0,
-    "transformer-decoder-ffn-depth": 0,
-    "transformer-decoder-autoreg": "self-attention",
-    "transformer-no-projection": False,
-    "transformer-rnn-projection": False,
-    "transformer-pool": False,
-    "transformer-tied-layers": [],
-    "transformer-train-position-embeddings": False,
-    "factors-dim-emb": 0,
-    "lemma-dim-emb": 0,
-    "lemma-dependency": "",
-    "input-types": [],
-    "right-left": False,
-    "ulr": False,
-}
+_FIXED = Path(__file__).with_name("marian_settings.yaml")
+FIXED_SETTINGS: dict[str, Any] = yaml.safe_load(_FIXED.read_text(encoding="utf-8"))
 """Options of Marian with one value in all models that this program can represent."""
 
 MODEL_SETTINGS = {

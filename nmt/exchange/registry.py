@@ -7,6 +7,7 @@ need optional packages.
 from pathlib import Path
 
 from nmt.base.errors import UserError
+from nmt.base.files import read_lines
 from nmt.base.system import require_package
 from nmt.config import ExportFormat
 from nmt.exchange.interface import Exporter, Importer
@@ -49,40 +50,9 @@ def open_exporter(name: ExportFormat, compute_type: str) -> Exporter:
     return HuggingFaceExporter()
 
 
-# Other models that people have: the files of each (after `!`, files that it lacks), its name, and
-# what works instead.
-_OTHERS = (
-    (
-        "config.yaml weights.safetensors",
-        "already a model folder of this program",
-        "use it with model= (for make: MODEL=)",
-    ),
-    (
-        "adapter_config.json !config.json",
-        "an adapter (LoRA) without its model",
-        "load both with peft, save the result of merge_and_unload() and the tokenizer in a folder,"
-        " and import that",
-    ),
-    (
-        "*.bpe !source.spm",
-        "a release whose text is split by subword-nmt (BPE)",
-        "take a release with sentencepiece models (source.spm), whose name has spm",
-    ),
-    (
-        "model.bin *vocabulary* !*.safetensors",
-        "a model of CTranslate2",
-        "import the model from which it was converted",
-    ),
-    (
-        "onnx/*.onnx !*.safetensors !pytorch_model*",
-        "a model of ONNX",
-        "import the model from which it was exported",
-    ),
-    ("*.argosmodel", "a package of Argos Translate", "import the model that it was made from"),
-    ("dict.*.txt !*.spm", "a model of fairseq", "import a model of OPUS-MT for its languages"),
-    ("*.gguf", "a model of llama.cpp", "import a model of OPUS-MT for its languages"),
-    ("*.intgemm*.bin", "a model of Bergamot in 8 bits", "import the .npz that it was made from"),
-)
+_OTHERS = Path(__file__).with_name("other_models.tsv")
+"""Other models that people have: the files of each (after `!`, files that it lacks), its name, and
+what works instead."""
 
 
 def open_importer(folder: Path, name: str) -> Importer:
@@ -91,7 +61,7 @@ def open_importer(folder: Path, name: str) -> Importer:
     Raises:
         UserError: no format has files as in this folder; the message calls the folder `name`.
     """
-    for patterns, what, fix in _OTHERS:
+    for patterns, what, fix in (line.split("\t") for line in read_lines(_OTHERS)):
         if all(any(folder.glob(p.lstrip("!"))) != p.startswith("!") for p in patterns.split()):
             raise UserError(f"{name}: is {what}, which cannot be imported; {fix}")
     from nmt.exchange.import_huggingface import HuggingFaceImporter  # noqa: PLC0415

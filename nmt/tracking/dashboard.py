@@ -1,41 +1,14 @@
 """The layout of a workspace of wandb for the runs of this program."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-_TIME = "_absolute_runtime"  # since the start of the run
-_LAYOUT: dict[str, list[tuple[str, ...]]] = {
-    "quality": [
-        ("line", "update", "valid/bleu"),
-        ("line", "train/target_tokens", "valid/bleu"),
-        ("line", "update", "valid/perplexity"),
-        ("table", "test/scores"),
-    ],
-    "loss": [
-        ("line", "update", "train/loss", "valid/loss"),
-        ("line", "train/target_tokens", "valid/loss"),
-        ("line", "update", "train/gradient_norm"),
-        ("line", "update", "train/learning_rate"),
-        ("line", "update", "train/skipped_updates"),
-    ],
-    "speed": [
-        ("line", "update", "train/target_tokens_per_second"),
-        ("line", "update", "train/seconds"),
-        ("line", _TIME, "system/gpu.0.gpu", "system/cpu"),
-        ("line", _TIME, "system/gpu.0.memoryAllocated", "system/memory_percent"),
-    ],
-    "data": [
-        ("line", "update", "epoch"),
-        ("line", "update", "train/share_not_padding"),
-        ("configuration",),
-        ("media", "report"),
-    ],
-    "translations": [
-        ("table", "translations/sentences"),
-        ("media", *(f"translations/attention_{number}" for number in (1, 2, 3))),
-    ],
-}
-"""Panels of each section: their kind, the x axis of a line plot, and keys of wandb's records."""
+import yaml
+
+_LAYOUT: dict[str, list[list[str]]] = yaml.safe_load(
+    Path(__file__).with_name("dashboard.yaml").read_text(encoding="utf-8")
+)
 
 
 def describe() -> Iterator[str]:
@@ -43,8 +16,8 @@ def describe() -> Iterator[str]:
     for section, panels in _LAYOUT.items():
         texts = []
         for kind, *keys in panels:
-            axis = f" by {keys.pop(0)}".replace(_TIME, "time") if kind == "line" else ""
-            texts.append(f"{' and '.join(keys) or kind}{axis}")
+            axis = f" by {keys.pop(0)}" if kind == "line" else ""
+            texts.append(f"{' and '.join(keys) or kind}{axis.replace('_absolute_runtime', 'time')}")
         yield f"{section}: {', '.join(texts)}"
 
 
