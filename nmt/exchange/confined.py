@@ -125,7 +125,10 @@ def run_confined(
         timer.start()
         stack.callback(timer.cancel)
         while line := process.stdout.readline(_MAX_MESSAGE):
-            found = _parsed(line)
+            try:
+                found = _MESSAGES.validate_json(line)
+            except ValidationError:  # a message that was cut off
+                found = _Message()
             if found.line is not None:
                 print_line(found.line)
             if found.file is not None:
@@ -144,13 +147,6 @@ def run_confined(
         raise DiskError(Path(request.out), found.disk_error)
     where = f"{request.name}/{current}" if current else f"{request.name}: the original model"
     raise UserError(f"{where} cannot be read: {_reason(status, found, limits)}; {_ADVICE}")
-
-
-def _parsed(line: bytes) -> _Message:
-    try:
-        return _MESSAGES.validate_json(line)
-    except ValidationError:  # a message that was cut off
-        return _Message()
 
 
 def _reason(status: int, last: _Message, limits: Limits) -> str:
@@ -195,13 +191,9 @@ def serve(request: Request, stream: IO[str]) -> None:
 
 def _limit(limits: Limits) -> None:
     """Limit memory, files and processor time, and forbid connections and commands."""
-    for kind, limit in (
-        (resource.RLIMIT_DATA, limits.memory),
-        (resource.RLIMIT_NOFILE, _MAX_FILES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(kind)
-        resource.setrlimit(kind, (limit if hard < 0 else min(limit, hard), hard))
+    _set_limit(resource.RLIMIT_DATA, limits.memory)
+    _set_limit(resource.RLIMIT_NOFILE, _MAX_FILES)
+    _set_limit(resource.RLIMIT_CORE, 0)
     _limit_time(limits.reading)
 
     def refuse(event: str, _: object) -> None:
@@ -214,9 +206,12 @@ def _limit(limits: Limits) -> None:
 def _limit_time(seconds: int) -> None:
     """Let the kernel end this process after some more seconds of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit if hard < 0 else min(limit, hard), hard))
+    _set_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + seconds)
+
+
+def _set_limit(kind: int, limit: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (limit if hard < 0 else min(limit, hard), hard))
 
 
 def _isolate() -> None:

@@ -82,7 +82,7 @@ class HuggingFaceImporter:
         sizes, tokenizers = _tokenizers(folder, workspace, tokenizing, languages, bias)
         _check_ids(path, settings, sizes, tokenizers[1])
         folder.file(weights.path.name)
-        network = _transformer(weights, settings, config, sizes, tokenizers, bias)
+        network = _transformer(weights, settings, config, sizes, tokenizers)
         longest = int(min(tokenizing.model_max_length, config.max_length))
         return imported_model(languages, tokenizers, network, longest, decoding_config(folder))
 
@@ -184,11 +184,48 @@ def _transformer(
     config: ModelConfig,
     sizes: Sequence[int],
     tokenizers: Sequence[Tokenizer],
-    bias: Tensor,
 ) -> EncoderDecoder:
-    """Build the model from its weights; `sizes` are those of the foreign vocabularies."""
-    outer, config = _outer_weights(weights, settings, config, sizes, tokenizers, bias)
-    config = replace(config, timescales=_timescales(weights, config))
+    """Build the model from its weights; `sizes` are those of the foreign vocabularies.
+
+    The weights also show which matrices are tied, where the decoder starts, whether the output has
+    a bias, and the wavelengths of the positions.
+    """
+    shape = settings.vocab_size, settings.d_model
+    bos_id, (source_size, target_size) = tokenizers[1].bos_id, sizes
+    tied = config.tied_embeddings
+    if tied is TiedEmbeddings.three_way:
+        # The shared matrix is stored under one or more of these names.
+        shared = next(filter(weights.__contains__, (_SHARED, _TARGET, _SOURCE, _OUTPUT)), _SHARED)
+        source = target = output = weights.take(shared, *shape)
+    else:
+        source, target = weights.take(_SOURCE, *shape), weights.take(_TARGET, *shape)
+        output = target if settings.tie_word_embeddings else weights.take(_OUTPUT, *shape)
+        tied = TiedEmbeddings.target if torch.equal(output, target) else TiedEmbeddings.none
+    start = target[settings.decoder_start_token_id].clone()
+    outer = {
+        "source_embedding.weight": source[:source_size],
+        "target_embedding.weight": target[:target_size],
+        "output_weight": output[:target_size],
+        "output_bias": _bias(weights, settings.vocab_size)[:target_size],
+    }
+    add_pieces(outer, tokenizers)
+    target = outer["target_embedding.weight"]
+    if start.any() and not torch.equal(target[bos_id], start):
+        if bos_id < target_size:
+            raise UserError(f"{weights.path}: the decoder starts neither from zero nor from <s>")
+        target[bos_id] = start
+    # In our models, a tied matrix has only the name of the output.
+    if tied is not TiedEmbeddings.none:
+        outer["output_weight"] = outer.pop("target_embedding.weight")
+    if tied is TiedEmbeddings.three_way:
+        del outer["source_embedding.weight"]
+    config = replace(
+        config,
+        tied_embeddings=tied,
+        start=StartEmbedding.learned if start.any() else StartEmbedding.zero,
+        output_bias="output_bias" in outer,
+        timescales=_timescales(weights, config),
+    )
     order = half_split(config.width).argsort()
     ours = {name: reorder(name, weight, order) for name, weight in outer.items()}
     new_sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
@@ -203,49 +240,6 @@ def _transformer(
 def _bias(weights: ForeignWeights, size: int) -> Tensor:
     """Return the output bias, zeros if the file has none."""
     return weights.take(_BIAS, 1, size)[0] if _BIAS in weights else torch.zeros(size)
-
-
-def _outer_weights(
-    weights: ForeignWeights,
-    settings: Settings,
-    config: ModelConfig,
-    sizes: Sequence[int],
-    tokenizers: Sequence[Tokenizer],
-    bias: Tensor,
-) -> tuple[dict[str, Tensor], ModelConfig]:
-    """Return embeddings and output layer by our names, and the configuration that they imply."""
-    shape = settings.vocab_size, settings.d_model
-    bos_id, (source_size, target_size) = tokenizers[1].bos_id, sizes
-    tied = config.tied_embeddings
-    if tied is TiedEmbeddings.three_way:
-        # The shared matrix is stored under one or more of these names.
-        shared = next(filter(weights.__contains__, (_SHARED, _TARGET, _SOURCE, _OUTPUT)), _SHARED)
-        source = target = output = weights.take(shared, *shape)
-    else:
-        source, target = weights.take(_SOURCE, *shape), weights.take(_TARGET, *shape)
-        output = target if settings.tie_word_embeddings else weights.take(_OUTPUT, *shape)
-        tied = TiedEmbeddings.target if torch.equal(output, target) else TiedEmbeddings.none
-    start = target[settings.decoder_start_token_id].clone()
-    found = {
-        "source_embedding.weight": source[:source_size],
-        "target_embedding.weight": target[:target_size],
-        "output_weight": output[:target_size],
-        "output_bias": bias[:target_size],
-    }
-    add_pieces(found, tokenizers)
-    target = found["target_embedding.weight"]
-    if start.any() and not torch.equal(target[bos_id], start):
-        if bos_id < target_size:
-            raise UserError(f"{weights.path}: the decoder starts neither from zero nor from <s>")
-        target[bos_id] = start
-    # In our models, a tied matrix has only the name of the output.
-    if tied is not TiedEmbeddings.none:
-        found["output_weight"] = found.pop("target_embedding.weight")
-    if tied is TiedEmbeddings.three_way:
-        del found["source_embedding.weight"]
-    kind = StartEmbedding.learned if start.any() else StartEmbedding.zero
-    has_bias = "output_bias" in found
-    return found, replace(config, tied_embeddings=tied, start=kind, output_bias=has_bias)
 
 
 def _timescales(weights: ForeignWeights, config: ModelConfig) -> Timescales:

@@ -58,13 +58,11 @@ class MarianImporter:
                 " language codes, such as direction=en-de"
             )
         sides = ("source", "encoder_Wemb"), ("target", "decoder_Wemb")
-        models, pieces = zip(
-            *(
-                _read_vocabulary(folder, path.name, side, weights.num_rows(matrix, "Wemb"))
-                for path, (side, matrix) in zip(vocabularies, sides, strict=True)
-            ),
-            strict=True,
-        )
+        read = [
+            _read_vocabulary(folder, path.name, side, weights.num_rows(matrix, "Wemb"))
+            for path, (side, matrix) in zip(vocabularies, sides, strict=True)
+        ]
+        models, pieces = zip(*read, strict=True)
         is_joint = vocabularies[0] == vocabularies[1] and vocabularies[0].suffix == ".spm"
         files = tokenizer_files(is_joint, *languages)
         origins = [f"{path}: does not fit its sentencepiece model" for path in vocabularies]
@@ -116,11 +114,7 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
             f"{path}: transformer-ffn-activation={activation!r} is not one of"
             f" {', '.join(marian.ACTIVATIONS)}"
         )
-    tied = "none"
-    if settings.get("tied-embeddings-all"):
-        tied = "three_way"
-    elif settings.get("tied-embeddings"):
-        tied = "target"
+    ties = {"tied-embeddings-all": "three_way", "tied-embeddings": "target"}
     values = {
         **{ours: settings.get(theirs) for theirs, ours in marian.MODEL_SETTINGS.items()},
         "positions": "sinusoidal",
@@ -128,7 +122,7 @@ def _model_config(settings: dict[str, Any], path: Path) -> ModelConfig:
         "start": "zero",
         "output_bias": True,
         "activation": marian.ACTIVATIONS[activation],
-        "tied_embeddings": tied,
+        "tied_embeddings": next((ours for key, ours in ties.items() if settings.get(key)), "none"),
         "max_length": _MAX_LENGTH,
     }
     return from_mapping(ModelConfig, values, f"{path}: {marian.SETTINGS}")
@@ -162,10 +156,7 @@ def _ids(text: str, ending: str) -> dict[str, int]:
 
 
 def _transformer(
-    config: ModelConfig,
-    weights: ForeignWeights,
-    sizes: Sequence[int],
-    tokenizers: Sequence[Tokenizer],
+    config: ModelConfig, weights: ForeignWeights, sizes: list[int], tokenizers: Sequence[Tokenizer]
 ) -> EncoderDecoder:
     """Build the model; `sizes` are those of the foreign vocabularies."""
     order = half_split(config.width).argsort()

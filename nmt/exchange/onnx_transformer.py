@@ -133,18 +133,15 @@ class _Network(Graph):
             )
 
     def embed(
-        self,
-        embedding: nn.Embedding,
-        positions: AddedPositions | None,
-        starts_with_zero: bool = False,
+        self, embedding: nn.Embedding, positions: AddedPositions | None, from_zero: bool = False
     ) -> str:
-        """Embed input_ids (B, L) as (B, L, D), position 0 as zeros if `starts_with_zero` is set."""
+        """Embed input_ids (B, L) as (B, L, D), position 0 as zeros if `from_zero` is set."""
         config = self._config
         # Stored as (D, V), because a tied matrix is the second factor of the output projection.
         columns = self.add("Gather", self.weight(embedding.weight, torch.t), "input_ids", axis=1)
         hidden = self.add("Transpose", columns, perm=[1, 2, 0])
         hidden = self.add("Mul", hidden, self.scalar(math.sqrt(config.width)))
-        if starts_with_zero:
+        if from_zero:
             is_later = self.add("Greater", self._positions(), self.scalar(0))
             hidden = self.add("Mul", hidden, self.add("Cast", is_later, to=TensorProto.FLOAT))
         if positions is None:

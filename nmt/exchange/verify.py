@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -162,10 +163,7 @@ def verify(
     total = len(programs) * (len(pairs) + len(sources))
     with bar(f"comparing with {runtimes[0].program}", total) as advance:
         ours, *scored = _by_parts(programs, _log_probs, pairs, advance)
-        differences = [
-            _largest_difference(ours, theirs, runtime)
-            for theirs, runtime in zip(scored, runtimes, strict=True)
-        ]
+        differences = list(map(partial(_largest_difference, ours), scored, runtimes))
         texts = _by_parts(programs, lambda one, part: one.translate(part), sources, advance)
     ids = [program.encode(sources) if sources else [] for program in programs]
     return [
@@ -217,12 +215,10 @@ def _pairs(model: TrainedModel, text: Text | None) -> list[Pair]:
 
     def random_ids(tokenizer: Tokenizer, lengths: Iterable[int], limit: int) -> list[list[int]]:
         special = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.unknown_id)
-        ordinary = [i for i in range(tokenizer.vocabulary_size) if i not in special]
-        drawn = (
-            torch.randint(len(ordinary), (min(length, limit - 1),), generator=generator).tolist()
-            for length in lengths
-        )
-        return [[ordinary[index] for index in row] for row in drawn]
+        ordinary = torch.tensor([i for i in range(tokenizer.vocabulary_size) if i not in special])
+        sizes = [min(length, limit - 1) for length in lengths]
+        drawn = (torch.randint(len(ordinary), (size,), generator=generator) for size in sizes)
+        return [ordinary[indices].tolist() for indices in drawn]
 
     longest_source, longest_target = model.config.max_source_length, model.config.model.max_length
     if text is None:
