@@ -191,10 +191,8 @@ def remove_leftovers(path: Path) -> None:
 def _is_other_process(number: int) -> bool:
     try:
         os.kill(number, 0)
-    except PermissionError:
-        return True
-    except ProcessLookupError:
-        return False
+    except OSError as error:
+        return isinstance(error, PermissionError)  # else there is no such process
     return number != os.getpid()
 
 

@@ -217,8 +217,6 @@ def _versions(path: Path) -> Iterator[tuple[Path, _Version]]:
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:
-    for folder in folders:
-        try:
+    with suppress(OSError):  # one has files, or is gone
+        for folder in folders:
             folder.rmdir()
-        except OSError:  # it has files, or is gone
-            return

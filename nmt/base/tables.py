@@ -1,6 +1,6 @@
 """Tables for the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.table import Table
@@ -9,8 +9,10 @@ from rich.text import Text
 from nmt.base.errors import one_line
 
 
-def new_table(title: str, *columns: str, texts: Sequence[str]) -> Table:
-    """Create a table without rows; an empty `title` is not shown.
+def new_table(
+    title: str, *columns: str, texts: Sequence[str], rows: Iterable[Iterable[str]] = ()
+) -> Table:
+    """Create a table, to which further rows can be added; an empty `title` is not shown.
 
     The columns named in `texts` are wrapped; the others have numbers, which are aligned right.
     """
@@ -26,6 +28,8 @@ def new_table(title: str, *columns: str, texts: Sequence[str]) -> Table:
             table.add_column(as_text(name), overflow="fold")
         else:
             table.add_column(as_text(name), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(as_text, row))
     return table
 
 

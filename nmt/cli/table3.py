@@ -22,9 +22,6 @@ def main(composed: DictConfig) -> None:
     config = to_config(composed)
     size = config.tokenizer.vocabulary_size
     title = f"Table 3 with a vocabulary of {size:,}; parameters in millions"
-    table = new_table(title, *SIZE_COLUMNS, texts=["row"])
-    for row in size_rows(config):
-        table.add_row(*row)
-    console.print(table)
+    console.print(new_table(title, *SIZE_COLUMNS, texts=["row"], rows=size_rows(config)))
     if note := vocabulary_note(config):
         console.print(note)

@@ -138,7 +138,7 @@ def main(arguments: _Arguments) -> None:
         confidence=confidence_of(folders[0], model) if write is TextFormat.jsonl else None,
     )
     if document:
-        outs = _translate_document(arguments, document, model, pipeline, folders)
+        outs = _translate_document(arguments.out, document, model, pipeline, folders)
     else:
         outs = _translate_lines(arguments, file, reader, write, model, pipeline, folders)
     if protection and (arguments.protect or any(vars(protection.counts).values())):
@@ -197,11 +197,7 @@ def _translate_lines(
 
 
 def _translate_document(
-    arguments: _Arguments,
-    file: Path,
-    model: "TrainedModel",
-    pipeline: "Pipeline",
-    folders: list[Path],
+    out: str, file: Path, model: "TrainedModel", pipeline: "Pipeline", folders: list[Path]
 ) -> list[Path]:
     """Translate a document with its layout; return the file that was written, if any."""
     from nmt.documents import open_document
@@ -212,7 +208,7 @@ def _translate_document(
     languages = (model.config.source_language, model.config.target_language)
     document = open_document(file, *languages)
     default = output_name(file, *languages, file.suffix)
-    with open_output(arguments.out, default, [file, *folders]) as (stream, paths):
+    with open_output(out, default, [file, *folders]) as (stream, paths):
         with progress_bar("translating", len(document.units)) as advance:
             data, found = translate_document(document, pipeline, advance)
         for note in notes_on(found, unit="paragraph"):

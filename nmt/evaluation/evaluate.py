@@ -172,8 +172,7 @@ def scored(
         decoding,
         identify(test_set.name, language, references, tokenizer),
         replace(
-            all_scores(hypotheses, *references, language=language, tokenizer=tokenizer),
-            comet=comet,
+            all_scores(hypotheses, *references, language=language, tokenizer=tokenizer), comet=comet
         ),
         comet_note,
         phenomena,
@@ -197,12 +196,7 @@ def compared(evaluation: Evaluation, baseline: Baseline, hypotheses: list[str]) 
     """Add the comparison with a baseline to an evaluation; `hypotheses` are by the baseline."""
     test = evaluation.test_set
     texts = StoredTexts(
-        test.name,
-        test.sources,
-        test.references,
-        evaluation.hypotheses,
-        hypotheses,
-        test.tokenizer,
+        test.name, test.sources, test.references, evaluation.hypotheses, hypotheses, test.tokenizer
     )
     terms = _terms(baseline, test.corpus) if test.corpus else []
     comparison = compared_texts(baseline.system.name, baseline.why, texts, terms)

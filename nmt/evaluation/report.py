@@ -51,10 +51,7 @@ _NAMES = {"train": ("training", "source"), "valid": ("validation", "target")}
 
 
 def write_report(
-    run: Run,
-    result: Mapping[str, Any],
-    model: TrainedModel,
-    corpus: PreparedCorpus | None,
+    run: Run, result: Mapping[str, Any], model: TrainedModel, corpus: PreparedCorpus | None
 ) -> Path:
     """Write the report of a run to its folder, and return its path.
 

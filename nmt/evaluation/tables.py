@@ -82,12 +82,11 @@ def changed_table(evaluation: Evaluation) -> Table:
     assert evaluation.comparison is not None
     texts = ("source", "reference", "baseline", "translation")
     title = f"{evaluation.test_set.name}: the translations that became better or worse by chrF2++"
-    table = new_table(title, "chrF2++", *texts, texts=texts)
-    for one in (*evaluation.comparison.better, *evaluation.comparison.worse):
-        change = f"{one.chrf_baseline:.1f}\n→ {one.chrf:.1f}"
-        lines = (one.source, one.reference, one.baseline, one.translation)
-        table.add_row(change, *map(as_text, lines))
-    return table
+    rows = [
+        (f"{one.chrf_baseline:.1f}\n→ {one.chrf:.1f}", *(getattr(one, name) for name in texts))
+        for one in (*evaluation.comparison.better, *evaluation.comparison.worse)
+    ]
+    return new_table(title, "chrF2++", *texts, texts=texts, rows=rows)
 
 
 def phenomena_table(evaluation: Evaluation) -> Table:
@@ -108,11 +107,9 @@ def phenomena_table(evaluation: Evaluation) -> Table:
 def sample_table(evaluation: Evaluation, number: int) -> Table:
     """Create a table of evenly spaced sentences with reference and translation."""
     test_set, columns = evaluation.test_set, ("source", "reference", "translation")
-    table = new_table(f"Translations of {test_set.name}", *columns, texts=columns)
-    rows = list(zip(test_set.sources, test_set.references[0], evaluation.hypotheses, strict=True))
-    for index in sorted({len(rows) * i // number for i in range(number)}):
-        table.add_row(*map(as_text, rows[index]))
-    return table
+    lines = list(zip(test_set.sources, test_set.references[0], evaluation.hypotheses, strict=True))
+    rows = [lines[i] for i in sorted({len(lines) * i // number for i in range(number)})]
+    return new_table(f"Translations of {test_set.name}", *columns, texts=columns, rows=rows)
 
 
 def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:

@@ -87,10 +87,7 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
 
 
 def adapt(
-    config: Config,
-    general: TestSet | None,
-    outputs: Outputs | None,
-    glossary: Path | None = None,
+    config: Config, general: TestSet | None, outputs: Outputs | None, glossary: Path | None = None
 ) -> None:
     """Adapt the model `training.initial_model`, and compare the adapted model with the original.
 

@@ -17,12 +17,7 @@ from nmt.base.progress import progress_bar
 from nmt.config import Config, CorpusSource, ValidationMetric, to_plain
 from nmt.data.corpus import PreparedCorpus
 from nmt.evaluation.comparison import target_words
-from nmt.evaluation.evaluate import (
-    Evaluation,
-    corpus_test_set,
-    evaluate_run,
-    with_evaluation,
-)
+from nmt.evaluation.evaluate import Evaluation, corpus_test_set, evaluate_run, with_evaluation
 from nmt.evaluation.model_card import Facts, TrainingData, model_card
 from nmt.evaluation.report import write_report
 from nmt.model.build import count_parameters
@@ -67,9 +62,9 @@ def finish(
     ]
     evaluations = evaluate_run(trainer.model, config.decoding, corpus, run, test_sets)
     confidence, quality = _confidence(run, corpus, trainer.model, evaluations)
-    scores = _scores(config, corpus, chosen, evaluations, _cost(config, trainer))
+    scores = _scores(corpus, trainer, chosen, evaluations)
     scores = {**scores, "confidence": quality} if quality else scores
-    _save_model(config, corpus, trainer, scores, confidence)
+    _save_model(corpus, trainer, scores, confidence)
     result = _result(scores, trainer)
     write_report(run, result, trainer.model, corpus)
     # Before `result.json` exists: if the run is killed in between, its end is tracked again.
@@ -105,9 +100,9 @@ def _confidence(
     return confidence, {"test_set": test_set.name, **quality} if quality else {}
 
 
-def _cost(config: Config, trainer: Trainer) -> dict[str, Any]:
+def _cost(trainer: Trainer) -> dict[str, Any]:
     """Return the cost of the training."""
-    state, model = trainer.state, trainer.model
+    config, state, model = trainer.config, trainer.state, trainer.model
     vocabulary_size = model.target_tokenizer.vocabulary_size
     flops = training_flops(config.model, vocabulary_size, state.metrics.processed)
     return {
@@ -119,39 +114,32 @@ def _cost(config: Config, trainer: Trainer) -> dict[str, Any]:
 
 
 def _scores(
-    config: Config,
-    corpus: PreparedCorpus,
-    chosen: ChosenWeights,
-    evaluations: Sequence[Evaluation],
-    cost: dict[str, Any],
+    corpus: PreparedCorpus, trainer: Trainer, chosen: ChosenWeights, scored: Sequence[Evaluation]
 ) -> dict[str, Any]:
     """Return `scores.json` of the model folder."""
+    config = trainer.config
     return {
         "chosen": chosen.description,
         "valid": {"loss": chosen.valid.loss, "bleu": chosen.valid.bleu},
         "generated_corpus": config.corpus.source is CorpusSource.phrasebook,
         "training_data": [asdict(each) for each in _training_data(config, corpus)],
         "decoding": to_plain(config.decoding),
-        "test_sets": {e.test_set.name: e.to_json() for e in evaluations},
-        "cost": cost,
+        "test_sets": {e.test_set.name: e.to_json() for e in scored},
+        "cost": _cost(trainer),
     }
 
 
 def _save_model(
-    config: Config,
-    corpus: PreparedCorpus,
-    trainer: Trainer,
-    scores: dict[str, Any],
-    confidence: Confidence | None,
+    corpus: PreparedCorpus, trainer: Trainer, scores: dict[str, Any], confidence: Confidence | None
 ) -> None:
     """Write the model folder with its README, the target language's word forms and confidence."""
     model, facts = trainer.model, TypeAdapter(Facts).validate_python(scores)
     readme = model_card(model.config, count_parameters(model.network), facts)
     words = frequent_words(target_words(corpus))
-    if initial := config.training.initial_model:
+    if initial := trainer.config.training.initial_model:
         words = list(dict.fromkeys([*words, *word_forms(model_folder(Path(initial)))]))[:MOST_WORDS]
     calibration = confidence.to_json() if confidence else None
-    folder = config.run_folder / layout.MODEL_FOLDER
+    folder = trainer.config.run_folder / layout.MODEL_FOLDER
     save_trained_model(model, folder, scores, readme, words, calibration)
 
 

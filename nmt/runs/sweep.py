@@ -50,10 +50,7 @@ def write_sweep_report(folder: Path) -> Sweep:
 def _report_table3(sweep: Sweep) -> str:
     """Print the rows of Table 3 beside the paper's results, and return them as TSV."""
     rows, correlations = result_rows(sweep)
-    table = new_table("Table 3 on validation", *RESULT_COLUMNS, texts=["row"])
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    console.print(new_table("Table 3 on validation", *RESULT_COLUMNS, texts=["row"], rows=rows))
     print_line(correlations)
     return to_lines("\t".join(row) for row in (RESULT_COLUMNS, *rows))
 
@@ -83,7 +80,7 @@ def find_sweep(name: str, outputs: Path) -> Path:
         runs = [Run(path) for path in folder.iterdir()] if folder.is_dir() else []
         runs = [run for run in runs if run.status]
         # A folder without runs, such as that of a corpus, may have a `report.html` of its own.
-        if runs and not all(map(_is_swept, runs)):
+        if any(run.settings and not run.settings["run.folder"] for run in runs):
             raise UserError(f"sweep={name}: {folder} has runs that belong to no sweep")
         if runs:
             return folder
@@ -96,19 +93,13 @@ def find_sweep(name: str, outputs: Path) -> Path:
     raise UserError(f"sweep={name} {problem}; {fix}")
 
 
-def _is_swept(run: Run) -> bool:
-    """Return whether a run was made by a sweep; True if it has no configuration."""
-    return not run.settings or bool(run.settings["run.folder"])
-
-
 def _print(sweep: Sweep) -> None:
     """Print a table of the settings, or of all scores of one setting, then the verdict."""
     complete = [group for group in sweep.groups if group.complete]
     if not sweep.keys and complete:
         title = f"{sweep.name}, seeds {', '.join(run.seed for run in complete[0].by_seed())}"
-        table = new_table(title, *_SCORE_COLUMNS, texts=["test set", "metric", "values"])
-        for cells in score_rows(complete[0]):
-            table.add_row(*map(as_text, cells))
+        texts, rows = ["test set", "metric", "values"], score_rows(complete[0])
+        table = new_table(title, *_SCORE_COLUMNS, texts=texts, rows=rows)
     else:
         title = (
             f"{sweep.name}, ranked by BLEU on validation; ± is the standard deviation over seeds"

@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nmt.base.errors import UserError
@@ -23,22 +23,15 @@ class Access:
     Args:
         digests: the SHA-256 of each API key, in hexadecimal; none if no key is needed.
         max_rate: requests per minute of one client; 0 means no limit.
-        clock: seconds of a monotonic clock.
 
     Attributes:
         needs_key: whether clients need an API key.
     """
 
-    def __init__(
-        self,
-        digests: Sequence[str] = (),
-        max_rate: int = 0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, digests: Sequence[str] = (), max_rate: int = 0) -> None:
         self._digests = digests
         self.needs_key = bool(digests)
         self._max_rate = max_rate
-        self._clock = clock
         # A bucket per client: the requests it may send, and when that was computed.
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -56,7 +49,7 @@ class Access:
             self._take(address)
 
     def _take(self, client: str) -> None:
-        now, rate = self._clock(), self._max_rate / 60
+        now, rate = time.monotonic(), self._max_rate / 60
         available, since = self._buckets.pop(client, (float(self._max_rate), now))
         available = min(float(self._max_rate), available + (now - since) * rate)
         is_allowed = available >= 1

@@ -16,11 +16,11 @@ class FileTracker(Tracker):
     def __init__(self, path: Path, last_update: int, validation_due: bool = False) -> None:
         self.path = path
         drop_later_records(path, last_update, validation_due)
-        self._append("")  # creates the file
+        append_text(path, "")  # creates the file
 
     def log(self, update: int, record: Record) -> None:
         """Append a record, which has only numbers."""
-        self._append(json.dumps({"update": update, **record}) + "\n")
+        append_text(self.path, json.dumps({"update": update, **record}) + "\n")
 
     def last_record(self) -> dict[str, Any]:
         """Return the last record, with its key `update`; empty if there is none."""
@@ -30,9 +30,6 @@ class FileTracker(Tracker):
     def flush(self) -> None:
         """Flush the file to disk."""
         flush(self.path)
-
-    def _append(self, text: str) -> None:
-        append_text(self.path, text)
 
 
 def complete_records(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
