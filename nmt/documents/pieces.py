@@ -84,31 +84,28 @@ def placed(unit: Sequence[Piece], translation: str, links: Links | None) -> Unit
     words are linked by their relative position.
     """
     aligned = _Aligned(unit, translation, links)
-    source, styles, offsets = aligned.source, aligned.styles(), iter(aligned.offsets())
+    source, styles = aligned.source, aligned.styles()
     result: Unit = []
-    last = position = 0
-    for piece in unit:
-        if piece.item is not None:
-            offset = next(offsets)
-            result += _runs(translation, styles, last, offset)
-            last = offset
-            # Between two objects there is no blank but that of the first one.
-            is_before = " " if not result or result[-1].item is not None else result[-1].text[-1:]
-            is_after = translation[offset : offset + 1]
-            if piece.text:  # an object that is a blank takes the place of one
-                last += is_after.isspace()
-                if is_before == " " and not is_after.isspace() and result and not result[-1].item:
-                    result[-1] = replace(result[-1], text=result[-1].text[:-1])
-            # An object that is, or begins, a word has a blank before it, and so on.
-            is_beginning = not source[:position].strip() or source[position - 1].isspace()
-            needs_before = not piece.text and is_beginning and offset > 0
-            is_end = is_after.isspace() or is_after in _CLOSING  # or nothing
-            is_joined = is_after.isalnum() and not source[position : position + 1].isalnum()
-            needs_after = not piece.text and (not is_end if piece.is_word else is_joined)
-            result += [Piece(" ")] * (needs_before and not is_before.isspace())
-            result.append(piece)
-            result += [Piece(" ")] * needs_after
-        position += len(piece.text)
+    last = 0
+    for (piece, position), offset in zip(aligned.objects, aligned.offsets(), strict=True):
+        result += _runs(translation, styles, last, offset)
+        last = offset
+        # Between two objects there is no blank but that of the first one.
+        is_before = " " if not result or result[-1].item is not None else result[-1].text[-1:]
+        is_after = translation[offset : offset + 1]
+        if piece.text:  # an object that is a blank takes the place of one
+            last += is_after.isspace()
+            if is_before == " " and not is_after.isspace() and result and not result[-1].item:
+                result[-1] = replace(result[-1], text=result[-1].text[:-1])
+        # An object that is, or begins, a word has a blank before it, and so on.
+        is_beginning = not source[:position].strip() or source[position - 1].isspace()
+        needs_before = not piece.text and is_beginning and offset > 0
+        is_end = is_after.isspace() or is_after in _CLOSING  # or nothing
+        is_joined = is_after.isalnum() and not source[position : position + 1].isalnum()
+        needs_after = not piece.text and (not is_end if piece.is_word else is_joined)
+        result += [Piece(" ")] * (needs_before and not is_before.isspace())
+        result.append(piece)
+        result += [Piece(" ")] * needs_after
     result += _runs(translation, styles, last, len(translation))
     # A blank between two pieces is in the elements that both are in.
     framed = [Piece(""), *result, Piece("")]
@@ -152,6 +149,7 @@ class _Aligned:
         translation: the translation.
         found: where the words of the translation are.
         links: links between these words.
+        objects: the objects of the unit, and their offsets in the source.
     """
 
     def __init__(self, unit: Sequence[Piece], translation: str, links: Links | None) -> None:
@@ -161,6 +159,9 @@ class _Aligned:
             num_words, count = len(self.words), len(self.found)
             links = [(j * num_words // count, j) for j in range(count) if num_words]
         self.links = links
+        starts = accumulate((len(piece.text) for piece in unit), initial=0)
+        pairs = zip(unit, starts, strict=False)
+        self.objects = [(piece, start) for piece, start in pairs if piece.item is not None]
 
     def styles(self) -> list[Styles]:
         """Return the styles of each character of a translation."""
@@ -214,25 +215,21 @@ class _Aligned:
             targets.setdefault(word, []).append(target)
         line_ends = iter([match.start() for match in re.finditer("\n", self.translation)])
         offsets: list[int] = []
-        position = 0
-        for piece in self.unit:
-            if piece.item is not None:
-                if piece.text == "\n":
-                    offset = next(line_ends, len(self.translation))
-                elif not self.source[:position].strip():
-                    offset = 0
-                elif not self.source[position:].strip():
-                    offset = len(self.translation)
-                else:
-                    offset = self._offset(position, targets)
-                offsets.append(offset)
-            position += len(piece.text)
+        for piece, position in self.objects:
+            if piece.text == "\n":
+                offset = next(line_ends, len(self.translation))
+            elif not self.source[:position].strip():
+                offset = 0
+            elif not self.source[position:].strip():
+                offset = len(self.translation)
+            else:
+                offset = self._offset(position, targets)
+            offsets.append(offset)
         # Objects keep their order, and their line.
-        items = [piece for piece in self.unit if piece.item is not None]
         limit = len(self.translation)
         for index in range(len(offsets) - 1, -1, -1):
             offsets[index] = min(offsets[index], limit)
-            limit = offsets[index] if items[index].text == "\n" else limit
+            limit = offsets[index] if self.objects[index][0].text == "\n" else limit
         return list(accumulate(offsets, max))
 
     def _offset(self, position: int, targets: dict[int, list[int]]) -> int:

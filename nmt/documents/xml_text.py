@@ -134,8 +134,7 @@ class XmlFormat:
         if not isinstance(text, str):
             _extend(parent, text)
         elif self.leaf:
-            namespace = parent.tag.rpartition("}")[0]
-            leaf = etree.SubElement(parent, f"{namespace}}}{self.leaf}" if namespace else self.leaf)
+            leaf = etree.SubElement(parent, etree.QName(etree.QName(parent).namespace, self.leaf))
             leaf.text = text
             if text != text.strip():
                 leaf.set(XML_SPACE, "preserve")
