@@ -187,19 +187,20 @@ class _Aligned:
         before, after = _carried(chosen), _carried(chosen[::-1])[::-1]
         result = [base] * len(self.translation)
         agreed = (a if a == b else c for a, b, c in zip(before, after, chosen, strict=True))
-        of_word = [base if style is None else style for style in agreed]
+        of_word = [*(base if style is None else style for style in agreed), base]
         for index, (begin, end) in enumerate(self.found):
             result[begin:end] = [of_word[index]] * (end - begin)
             if index in linked:
                 (first, last), core = self.words[linked[index]], cores[linked[index]]
                 own_begin, own_end = core_span(self.translation, (begin, end))
-                around = common(*[*of_word, base][index : index + 2])
+                around = common(*of_word[index : index + 2])
                 after_core = by_character[last - 1] if core[1] < last else around
                 result[own_end:end] = [after_core] * (end - own_end)
                 if first < core[0]:
                     result[begin:own_begin] = [by_character[first]] * (own_begin - begin)
                 own, other = self.source[first:last], self.translation[begin:end]
-                is_same = own.casefold() == other.casefold()
+                # "ß" and "ss" are of different lengths.
+                is_same = own.casefold() == other.casefold() and len(own) == len(other)
                 if is_same and {*of_word[index]}.issubset(chain(*by_character[first:last])):
                     result[begin:end] = by_character[first:last]
         result.append(())

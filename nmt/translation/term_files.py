@@ -208,8 +208,8 @@ def _read_tbx(path: Path, source: str, target: str) -> Iterator[_Row]:
                     for one in term.getparent().iterchildren("{*}*")
                 }
                 status = notes.get("administrativeStatus", "")
-                if notes["term"]:
-                    terms[code].append((notes["term"], notes.get("partOfSpeech", ""), status))
+                if text := "".join(term.itertext()).strip():
+                    terms[code].append((text, notes.get("partOfSpeech", ""), status))
         allowed = [one for one in terms[primary(target)] if not one[2].startswith(_OUTDATED)]
         allowed.sort(key=lambda one: not one[2].startswith("preferred"))
         for found, pos, _ in terms[primary(source)]:

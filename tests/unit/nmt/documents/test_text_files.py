@@ -208,6 +208,12 @@ def test_any_markup_is_kept(kind: str, text: str) -> None:
     assert len(set(map(str, texts))) == 1
 
 
+def test_formats_of_a_word_that_another_case_makes_longer(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<p><b>Stra</b>ße <i>hier</i></p>", encoding="utf-8")
+    assert b"<p><b>STRASSE</b> <i>HIER</i></p>" in translated(path, str.upper)
+
+
 def test_deep_elements_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text("<b><i>dog " * 300 + "</i></b>" * 300)
