@@ -124,13 +124,14 @@ class Archive(DocumentFile):
 
     def _read(self, name: str, data: bytes, kept: set[str]) -> None:
         self._trees[name] = tree = parse_xml(data)
+        found = []
         # Inner paragraphs, as of a text box, first: their elements move with the outer ones.
         for paragraph in reversed(list(tree.iter(*self._kind.paragraphs))):
             unit = self._kind.form.read(paragraph)
             is_kept = text_of(unit) in kept or any(map(_is_kept, paragraph.iterancestors()))
             if has_words(text_of(unit)) and not is_kept:
-                self._paragraphs.append((paragraph, unit))
-        self._paragraphs.reverse()
+                found.append((paragraph, unit))
+        self._paragraphs += reversed(found)
 
     @property
     def units(self) -> list[Unit]:

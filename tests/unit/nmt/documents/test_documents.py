@@ -207,6 +207,17 @@ def test_rewritten_documents_have_the_same_units(path: Path) -> None:
         assert [" ".join(text.split()) for text in again] == [" ".join(t.split()) for t in before]
 
 
+def test_units_have_the_order_of_the_document(tmp_path: Path) -> None:
+    slide = (
+        '<s xmlns:a="{}"><a:p><a:r><a:t>one {}</a:t></a:r></a:p><a:p><a:r><a:t>two {}</a:t></a:r>'
+    )
+    slides = {f"ppt__slides__slide{n}": slide.format(A, n, n) + "</a:p></s>" for n in range(3)}
+    path = tmp_path / "a.pptx"
+    path.write_bytes(archive(**slides))
+    found = [text_of(unit) for unit in open_document(path, "en", "de").units]
+    assert found == [f"{word} {n}" for n in range(3) for word in ("one", "two")]
+
+
 @pytest.mark.parametrize("path", ["md"], indirect=True)
 def test_markdown(path: Path) -> None:
     text = translated(path, str.upper).decode()
