@@ -72,19 +72,21 @@ class Passes:
             torch.backends.cuda.enable_cudnn_sdp(False)
 
     def prepare(self, batch: Batch, num_micro_batches: int) -> None:
-        """Compile and capture for packed micro-batches of this shape, unless that is done.
+        """Compile, and capture packed micro-batches of this shape, unless that is done.
 
         If this is not possible, a warning is logged, and the passes run uncaptured or uncompiled.
         Gradients of earlier updates are not added to afterwards. Torch's random generator is used.
         """
-        if not (self._is_packed and self._is_compiled):
+        if not self._is_compiled:
             return
-        if batch.source.shape != self._prepared_shape:
+        # Buckets are compiled for any shape.
+        shape = batch.source.shape if self._is_packed else torch.Size()
+        if shape != self._prepared_shape:
             self._captured = None  # its memory is needed
             if not self._succeeds(partial(self._compile, batch), "uncompiled"):
                 self._loss.network, self._loss.of_chunk = self._network, None
                 self._is_compiled = self._is_captured = False
-            self._prepared_shape = batch.source.shape
+            self._prepared_shape = shape
         if self._is_captured:
             capture = partial(self._capture, batch, num_micro_batches)
             if not self._succeeds(capture, "uncaptured"):

@@ -166,7 +166,7 @@ class Trainer:
         """
         if error.rows == 1:
             raise UserError(
-                f"{error}; not even one pair fits: lower batching.max_source_length and"
+                f"{error}; not even one {error.kind} fits: lower batching.max_source_length and"
                 " batching.max_target_length, or train a smaller model"
             )
         largest, update = self.loader.padded_tokens(self.state.position), self.state.update + 1

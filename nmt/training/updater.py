@@ -33,16 +33,17 @@ class Gradient:
 
 
 class OutOfMemory(Exception):  # noqa: N818 - training continues after it
-    """A micro-batch of `rows` pairs did not fit into memory.
+    """A micro-batch of `rows` pairs, or packed rows, did not fit into memory.
 
     It keeps no traceback of the original error, whose frames would keep the tensors alive.
     """
 
     def __init__(self, batch: Batch, error: BaseException) -> None:
         self.rows, source_length = batch.source.shape
-        pairs = "1 pair" if self.rows == 1 else f"{self.rows} pairs"
+        self.kind = "row" if batch.segments else "pair"
+        rows = f"1 {self.kind}" if self.rows == 1 else f"{self.rows} {self.kind}s"
         super().__init__(
-            f"out of memory in a micro-batch of {pairs}, {source_length} source and"
+            f"out of memory in a micro-batch of {rows}, {source_length} source and"
             f" {batch.target_input.size(1)} target tokens long: {first_line(error)}"
         )
 

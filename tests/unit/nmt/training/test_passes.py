@@ -75,8 +75,10 @@ def test_compiled_layers(
     assert losses[0] == pytest.approx(losses[1])
 
 
+@pytest.mark.parametrize("layout", [Layout.bucketed, Layout.packed])
 def test_a_compiler_that_fails_costs_one_warning(
     make: Callable[..., Trainer],
+    layout: Layout,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -84,7 +86,7 @@ def test_a_compiler_that_fails_costs_one_warning(
         raise RuntimeError("no such compiler")
 
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=broken))
-    assert_close(two_updates(make(Layout.packed, True)), two_updates(make(Layout.packed, False)))
+    assert_close(two_updates(make(layout, True)), two_updates(make(layout, False)))
     (message,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert message.startswith("training runs uncompiled, after ")
 
