@@ -129,10 +129,10 @@ class Transformer(EncoderDecoder[DecoderState]):
 
     def compile_layers(self, is_dynamic: bool) -> None:
         """Compile each layer at its first call, for its shapes, or for any if `is_dynamic`."""
-        if is_dynamic:
-            # torch compiles a layer again in some cases, for example for lengths that are multiples
-            # of eight. After 64 versions of one kind of layer, other shapes run uncompiled.
-            torch._dynamo.config.recompile_limit = 64
+        # torch compiles a layer again for each size of packed micro-batches, and of buckets for
+        # example for lengths that are multiples of eight. After 64 versions of one kind of layer,
+        # other shapes run uncompiled.
+        torch._dynamo.config.recompile_limit = 64
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=is_dynamic)
 
