@@ -161,7 +161,8 @@ def plan_epoch(
     shuffled = random.permutation(mixing.pairs(trainable, seed, epoch))
     if config.layout is Layout.packed:
         usual = mixing.pairs(trainable, seed, mixing.first_epoch_of_stage(epoch))
-        return plan_packed(source_lengths, target_lengths, config, shuffled, usual, seed)
+        longest = max(int(of[trainable].max()) for of in (source_lengths, target_lengths))
+        return plan_packed(source_lengths, target_lengths, config, shuffled, usual, longest, seed)
     num_tokens = int(target_lengths[trainable].sum())
     largest = min(max(num_tokens // _MIN_BUCKETS, _MIN_BUCKET_TOKENS), _MAX_BUCKET_TOKENS)
     buckets_per_update = max(1, round(config.target_tokens_per_update / largest))

@@ -17,6 +17,9 @@ from torch import Tensor
 from nmt.config import BatchingConfig
 from nmt.data.plan import EpochPlan, MicroBatch
 
+# Attention computes all scores of a row, masked ones too, so rows are as short as possible, but not
+# shorter than this, to hold several pairs. GPUs need a multiple of eight.
+_SHORTEST_ROW = 64
 _NUM_SAMPLED = 32  # random updates that determine the number of rows of an update
 
 
@@ -79,12 +82,13 @@ def plan_packed(
     config: BatchingConfig,
     shuffled: np.ndarray,
     usual: np.ndarray,
+    longest: int,
     seed: int,
 ) -> PackedPlan:
     """Cut the pairs of an epoch, which are `shuffled`, into updates of about the same size.
 
     The number of rows is that of epochs with the pairs `usual`, so that epochs with similar pairs
-    have the same number.
+    have the same number. `longest` is the length of the longest sentence, on either side.
     """
 
     def num_updates(pairs: np.ndarray) -> int:
@@ -98,7 +102,8 @@ def plan_packed(
     sampled_tokens = np.cumsum(target_lengths[sample], dtype=np.int64)
     ends = np.searchsorted(sampled_tokens, tokens_per_update * np.arange(_NUM_SAMPLED + 1))
     parts = [sample[first:last] for first, last in pairwise(ends)]
-    length, limit = config.longest, config.max_micro_batch_tokens
+    limit = config.max_micro_batch_tokens
+    length = min(config.longest, max(_SHORTEST_ROW, -(-longest // 8) * 8))
     num_rows = max(
         int(first_fit(source_lengths[part], target_lengths[part], length).max(initial=0)) + 1
         for part in parts
