@@ -7,6 +7,8 @@ The row k of a sentence that decodes position p stores keys and values in the sl
 sentence. Slots are never copied; see `nmt.search.captured`.
 """
 
+from itertools import chain
+
 import torch
 from torch import Tensor
 
@@ -63,6 +65,11 @@ class FixedDecoder:
             computed = layer.cross_attention.project_memory(memory)
             for stored, part in zip(self._memory_of(index, source_mask), computed, strict=True):
                 stored.copy_(part)
+
+    def clear(self) -> None:
+        """Remove NaN from the slots: a masked slot is multiplied by zero, and NaN stays NaN."""
+        for part in chain(*self._slots):
+            part.zero_()
 
     def step(
         self, tokens: Tensor, ancestors: Tensor, position: Tensor, source_mask: Tensor

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 import torch
 from torch import Tensor
 
+from nmt.base.errors import UserError
 from nmt.config import DecodingConfig
 from nmt.data.batch import pad_ids
 from nmt.model.fixed_decoder import FixedDecoder
@@ -108,7 +109,11 @@ class FixedShapeSearch:
                 self._graphs.run((bucket, positions), lambda: search.step(decode, positions))
 
             self._graphs.run(bucket, lambda: self._decoder.encode(source, mask))
-            return search.search(requests, run)
+            try:
+                return search.search(requests, run)
+            except UserError:
+                self._decoder.clear()
+                raise
 
     def _load(
         self, requests: Sequence[Request], bucket: int, pad_id: int, eos_id: int

@@ -131,14 +131,10 @@ class TorchEngine(Engine):
             self._fixed = FixedShapeSearch(
                 network, self._config, self._ids, self.longest_source, longest
             )
-        source, fixed = self._model.source_tokenizer, self._fixed
-        for batch in fixed.batches(requests, indices):
+        source = self._model.source_tokenizer
+        for batch in self._fixed.batches(requests, indices):
             chosen = [requests[index] for index in batch]
-            try:
-                found = fixed.search(network, chosen, source.pad_id, source.eos_id)
-            except UserError:
-                self._fixed = None  # NaN in its keys and values would reach the next batches
-                raise
+            found = self._fixed.search(network, chosen, source.pad_id, source.eos_id)
             yield batch, [[best] for best in found]
 
     @torch.inference_mode()
