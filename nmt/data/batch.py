@@ -1,7 +1,7 @@
 """A micro-batch of padded or packed ids."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -45,8 +45,11 @@ class Batch:
     @property
     def tensors(self) -> list[Tensor]:
         """All tensors of the batch."""
-        own = self.source, self.source_mask, self.target_input, self.target_output, self.target_mask
-        return [*own, *(vars(self.segments).values() if self.segments else ())]
+        return [
+            *(self.source, self.source_mask),
+            *(self.target_input, self.target_output, self.target_mask),
+            *(vars(self.segments).values() if self.segments else ()),
+        ]
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         """Return a batch of the results of a function of each tensor."""
@@ -69,10 +72,17 @@ def pad_ids(
     Returns:
         The (B, L) ids, int64, and the (B, L) mask, False at padding.
     """
-    length = max(map(len, sequences), default=0) + (before >= 0) + (after >= 0)
-    rows = np.arange(len(sequences))
-    ids, segments, _ = pack(sequences, rows, (len(rows), length), pad_id, before, after)
-    return ids, segments > 0
+    first, extra = int(before >= 0), (before >= 0) + (after >= 0)
+    lengths = np.array([len(ids) + extra for ids in sequences], dtype=np.int64)
+    rows = np.full((len(sequences), int(lengths.max(initial=0))), pad_id, dtype=np.int64)
+    for row, ids in zip(rows, sequences, strict=True):
+        row[first : first + len(ids)] = ids
+    if before >= 0:
+        rows[:, 0] = before
+    if after >= 0:
+        rows[np.arange(len(rows)), lengths - 1] = after
+    mask = np.arange(rows.shape[1]) < lengths[:, None]
+    return torch.from_numpy(rows), torch.from_numpy(mask)
 
 
 def collate(
@@ -81,14 +91,18 @@ def collate(
     target_tokenizer: Tokenizer,
 ) -> Batch:
     """Make a batch of (source, target) pairs of ids; BOS and EOS are added here."""
-    source, target = (1 + max(len(pair[side]) for pair in pairs) for side in (0, 1))
-    rows, shape = np.arange(len(pairs)), (len(pairs), source, target)
-    packed = collate_rows(pairs, rows, shape, source_tokenizer, target_tokenizer)
-    return replace(packed, segments=None)
+    sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+    pad_id = target_tokenizer.pad_id
+    source, source_mask = pad_ids(sources, source_tokenizer.pad_id, after=source_tokenizer.eos_id)
+    target_input, target_mask = pad_ids(targets, pad_id, before=target_tokenizer.bos_id)
+    target_output, _ = pad_ids(targets, pad_id, after=target_tokenizer.eos_id)
+    return Batch(
+        source, source_mask, target_input, target_output, target_mask, int(target_mask.sum())
+    )
 
 
 def collate_rows(
-    pairs: Sequence[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]],
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     rows: np.ndarray,
     shape: tuple[int, int, int],
     source_tokenizer: Tokenizer,
@@ -108,6 +122,9 @@ def collate_rows(
     target_input, *target_segments = pack(targets, rows, of_target, pad_id, before=bos_id)
     target_output, *_ = pack(targets, rows, of_target, pad_id, after=eos_id)
     segments = Segments(*source_segments, *target_segments)
-    mask = segments.target > 0
-    total = int(mask.sum())
-    return Batch(source, segments.source > 0, target_input, target_output, mask, total, segments)
+    target_mask = segments.target > 0
+    num_target_tokens = int(target_mask.sum())
+    source_mask = segments.source > 0
+    return Batch(
+        source, source_mask, target_input, target_output, target_mask, num_target_tokens, segments
+    )

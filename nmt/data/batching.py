@@ -42,6 +42,11 @@ class BucketedPlan(EpochPlan):
         """Number of updates in this epoch."""
         return -(-len(self.buckets) // self.buckets_per_update)
 
+    @property
+    def order(self) -> np.ndarray:
+        """The indices of all pairs, (pairs of the epoch,), update after update."""
+        return np.concatenate(self.buckets)
+
     def update(self, index: int) -> np.ndarray:
         """Return the indices of the pairs of an update."""
         return np.concatenate(self._buckets_of(index))
@@ -179,20 +184,20 @@ def plan_epoch(
 
 
 def _cut_buckets(
-    pairs: np.ndarray, source_lengths: np.ndarray, target_lengths: np.ndarray, bucket_tokens: float
+    shuffled: np.ndarray,
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    bucket_tokens: float,
 ) -> list[np.ndarray]:
-    """Cut pools of random pairs, sorted by length, into buckets of about `bucket_tokens` tokens.
-
-    The number of tokens is that of the targets.
-    """
-    num_tokens = int(target_lengths[pairs].sum(dtype=np.int64))
+    """Cut pools of pairs, sorted by length, into buckets of about `bucket_tokens` target tokens."""
+    num_tokens = int(target_lengths[shuffled].sum(dtype=np.int64))
     num_pools = round(num_tokens / (bucket_tokens * _BUCKETS_PER_POOL))
-    num_pools = min(max(1, num_pools), _MAX_POOLS, len(pairs))
+    num_pools = min(max(1, num_pools), _MAX_POOLS, len(shuffled))
     # Pools differ in size by at most one pair, because a small last pool would need more padding.
-    bounds = [-(-pool * len(pairs) // num_pools) for pool in range(num_pools + 1)]
+    bounds = [-(-pool * len(shuffled) // num_pools) for pool in range(num_pools + 1)]
     buckets: list[np.ndarray] = []
     for first, last in pairwise(bounds):
-        pool = pairs[first:last]
+        pool = shuffled[first:last]
         by_length, tokens = _sorted_by_length(source_lengths[pool], target_lengths[pool])
         pool_tokens = tokens.sum()
         num_buckets = max(1, int(np.rint(pool_tokens / bucket_tokens)))

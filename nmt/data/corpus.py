@@ -92,8 +92,10 @@ class ParallelCorpus:
         """Return the source and target ids of a pair, int32, without BOS and EOS."""
         number = int(np.searchsorted(self._starts, index, side="right")) - 1
         row = index - int(self._starts[number])
-        (sources, source), (targets, target) = self._batches[number]
-        return sources[source[row] : source[row + 1]], targets[target[row] : target[row + 1]]
+        source, target = (
+            ids[offsets[row] : offsets[row + 1]] for ids, offsets in self._batches[number]
+        )
+        return source, target
 
     def _lengths(self, side: int) -> np.ndarray:
         parts = [np.diff(batch[side][1]) + 1 for batch in self._batches]

@@ -41,6 +41,11 @@ class PackedPlan(EpochPlan):
         """Number of updates in this epoch."""
         return len(self.bounds) - 1
 
+    @property
+    def order(self) -> np.ndarray:
+        """The indices of all pairs, (pairs of the epoch,), update after update."""
+        return self.pairs
+
     def update(self, index: int) -> np.ndarray:
         """Return the indices of the pairs of an update."""
         return self.pairs[self.bounds[index] : self.bounds[index + 1]]
@@ -102,14 +107,20 @@ def plan_packed(
     sampled_tokens = np.cumsum(target_lengths[sample], dtype=np.int64)
     ends = np.searchsorted(sampled_tokens, tokens_per_update * np.arange(_NUM_SAMPLED + 1))
     parts = [sample[first:last] for first, last in pairwise(ends)]
-    limit = config.max_micro_batch_tokens
     length = min(config.longest, max(_SHORTEST_ROW, -(-longest // 8) * 8))
     num_rows = max(
         int(first_fit(source_lengths[part], target_lengths[part], length).max(initial=0)) + 1
         for part in parts
     )
-    bounds = _bounds(target_lengths[shuffled], num_updates(shuffled))
-    return PackedPlan(source_lengths, target_lengths, limit, shuffled, bounds, length, num_rows)
+    return PackedPlan(
+        source_lengths,
+        target_lengths,
+        config.max_micro_batch_tokens,
+        shuffled,
+        _bounds(target_lengths[shuffled], num_updates(shuffled)),
+        length,
+        num_rows,
+    )
 
 
 def _bounds(lengths: np.ndarray, num_updates: int) -> np.ndarray:
@@ -141,7 +152,7 @@ def first_fit(
 
 
 def pack(
-    sentences: Sequence[Sequence[int] | np.ndarray],
+    sentences: Sequence[np.ndarray],
     rows: np.ndarray,
     shape: tuple[int, int],
     pad_id: int,

@@ -52,9 +52,9 @@ class EpochPlan(ABC):
         """Number of updates in this epoch."""
 
     @property
+    @abstractmethod
     def order(self) -> np.ndarray:
         """The indices of all pairs, (pairs of the epoch,), update after update."""
-        return np.concatenate([self.update(index) for index in range(self.num_updates)])
 
     @abstractmethod
     def update(self, index: int) -> np.ndarray:

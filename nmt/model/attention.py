@@ -129,15 +129,23 @@ class MultiHeadAttention(nn.Module):
                 both = self.rotary(both, first)
             query, key = both.chunk(2, dim=1)
             return query, key, self.split_heads(values)
-        query, key, value = self._projected(hidden, self.query, self.key, self.value)
+        projected: tuple[Tensor, ...]
+        if torch.compiler.is_compiling():
+            projected = _in_one_product(hidden, self.query, self.key, self.value)
+        else:
+            projected = self.query(hidden), self.key(hidden), self.value(hidden)
+        query, key, value = (self.split_heads(part) for part in projected)
         if self.rotary is not None:
             query, key = self.rotary(query, first), self.rotary(key, first)
         return query, key, value
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Project the encoder output (B, S, D) to keys (B, H, S, d_k) and values (B, H, S, d_v)."""
-        keys, values = self._projected(memory, self.key, self.value)
-        return keys, values
+        if torch.compiler.is_compiling():
+            keys, values = _in_one_product(memory, self.key, self.value)
+        else:
+            keys, values = self.key(memory), self.value(memory)
+        return self.split_heads(keys), self.split_heads(values)
 
     def project(
         self, queries: Tensor, memory: Tensor, first: int | Tensor = 0
@@ -165,18 +173,15 @@ class MultiHeadAttention(nn.Module):
             heads = F.scaled_dot_product_attention(query, key, value, mask, rate, is_causal)
         return heads.transpose(1, 2).flatten(2)  # (B, T, H · d_v)
 
-    def _projected(self, inputs: Tensor, *layers: Linear) -> list[Tensor]:
-        """Apply each layer to the inputs (B, L, D), and split the results into heads."""
-        if torch.compiler.is_compiling():  # one product is faster
-            weight = torch.cat([layer.weight for layer in layers])
-            bias = torch.cat([layer.bias for layer in layers])
-            widths = [layer.out_features for layer in layers]
-            parts = torch.split(F.linear(inputs, weight, bias), widths, dim=-1)
-        else:
-            parts = tuple(layer(inputs) for layer in layers)
-        return [self.split_heads(part) for part in parts]
-
     def split_heads(self, projected: Tensor, number: int = 1) -> Tensor:
         """Split n = `number` vectors into heads: (B, L, n · H · E) → (B, n · H, L, E)."""
         batch_size, length, _ = projected.shape
         return projected.view(batch_size, length, number * self.num_heads, -1).transpose(1, 2)
+
+
+def _in_one_product(inputs: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
+    """Apply linear layers to the same inputs (…, D), which is faster on GPUs."""
+    weight = torch.cat([layer.weight for layer in layers])
+    bias = torch.cat([layer.bias for layer in layers])
+    widths = [layer.out_features for layer in layers]
+    return torch.split(F.linear(inputs, weight, bias), widths, dim=-1)
