@@ -191,8 +191,10 @@ def remove_leftovers(path: Path) -> None:
 def _is_other_process(number: int) -> bool:
     try:
         os.kill(number, 0)
-    except OSError as error:
-        return isinstance(error, PermissionError)  # else there is no such process
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
     return number != os.getpid()
 
 

@@ -84,6 +84,8 @@ def is_locked(path: Path) -> bool:
             # A shared lock, released immediately, so that two processes that test at the same time
             # do not take each other for the holder.
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:  # others: it was removed meanwhile, or this user may not read it
-        return isinstance(error, BlockingIOError)
+    except BlockingIOError:
+        return True
+    except OSError:  # it was removed meanwhile, or this user may not read it
+        return False
     return False

@@ -15,7 +15,6 @@ from types import UnionType
 from typing import Any, get_args
 
 import hydra
-import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
@@ -36,6 +35,29 @@ VERSION_BASE = "1.3"  # of Hydra's defaults
 _MISSING = "???"
 _NO_PRESETS = "pkg://hydra.conf"  # a folder that is on the search path of all applications
 
+# The settings of Hydra that all commands share; a defaults list names them as `application`.
+_SETTINGS = {
+    "defaults": [
+        {"override hydra/job_logging": "none"},
+        {"override hydra/hydra_logging": "quiet"},
+    ],
+    "hydra": {
+        "help": {"app_name": "nmt", "template": "${nmt.help:}"},
+        # Hydra writes no files of its own unless hydra.run.dir names a folder for them.
+        "run": {"dir": "."},
+        "output_subdir": "${nmt.output_subdir:${hydra.run.dir}}",
+        "job": {"chdir": False},
+    },
+}
+# Messages of Hydra and of libraries go to stderr if hydra.verbose asks for them.
+_LOGGING = {
+    "version": 1,
+    "formatters": {"named": {"format": "%(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "named"}},
+    "root": "${nmt.root_logger:${hydra.verbose}}",
+    "disable_existing_loggers": False,
+}
+
 
 def _output_subdir(folder: str) -> str | None:
     return None if folder == "." else ".hydra"
@@ -49,9 +71,8 @@ def _root_logger(verbose: Any) -> dict[str, Any] | None:
 ConfigStore.__deepcopy__ = lambda store, _memo: store  # type: ignore[attr-defined]
 OmegaConf.register_new_resolver("nmt.output_subdir", _output_subdir, replace=True)
 OmegaConf.register_new_resolver("nmt.root_logger", _root_logger, replace=True)
-_SETTINGS = yaml.safe_load(Path(__file__).with_name("hydra.yaml").read_text(encoding="utf-8"))
-ConfigStore.instance().store(name="application", node=_SETTINGS["application"])
-ConfigStore.instance().store(group="hydra/hydra_logging", name="quiet", node=_SETTINGS["quiet"])
+ConfigStore.instance().store(name="application", node=_SETTINGS)
+ConfigStore.instance().store(group="hydra/hydra_logging", name="quiet", node=_LOGGING)
 
 
 class _JobError(BaseException):

@@ -25,7 +25,10 @@ _MAX_PAIRS = 10_000_000_000
 _MAX_GENERATED = 10_000_000
 _MAX_WEIGHT = 1_000_000
 _CORPUS_FILTERS = {
-    *("drop_duplicates", "drop_near_duplicates", "drop_duplicate_sides", "drop_test_sentences")
+    "drop_duplicates",
+    "drop_near_duplicates",
+    "drop_duplicate_sides",
+    "drop_test_sentences",
 }
 _PHRASEBOOK = ("source", CorpusSource.phrasebook)
 _HUB = ("source", CorpusSource.hub)

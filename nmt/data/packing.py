@@ -96,14 +96,14 @@ def plan_packed(
     have the same number. `longest` is the length of the longest sentence, on either side.
     """
 
-    def num_updates(pairs: np.ndarray) -> int:
-        tokens = int(target_lengths[pairs].sum(dtype=np.int64))
-        return max(1, round(tokens / config.target_tokens_per_update))
+    def num_updates(lengths: np.ndarray) -> int:
+        return max(1, round(int(lengths.sum(dtype=np.int64)) / config.target_tokens_per_update))
 
+    number = num_updates(target_lengths[usual])
     # More pairs than needed, because their mean length differs from that of all pairs.
-    size = math.ceil(1.1 * len(usual) * _NUM_SAMPLED / num_updates(usual))
+    size = math.ceil(1.1 * len(usual) * _NUM_SAMPLED / number)
     sample = np.random.default_rng(seed).choice(usual, size)
-    tokens_per_update = target_lengths[usual].sum(dtype=np.int64) / num_updates(usual)
+    tokens_per_update = target_lengths[usual].sum(dtype=np.int64) / number
     sampled_tokens = np.cumsum(target_lengths[sample], dtype=np.int64)
     ends = np.searchsorted(sampled_tokens, tokens_per_update * np.arange(_NUM_SAMPLED + 1))
     parts = [sample[first:last] for first, last in pairwise(ends)]
@@ -117,7 +117,7 @@ def plan_packed(
         target_lengths,
         config.max_micro_batch_tokens,
         shuffled,
-        _bounds(target_lengths[shuffled], num_updates(shuffled)),
+        _bounds(target_lengths[shuffled], num_updates(target_lengths[shuffled])),
         length,
         num_rows,
     )

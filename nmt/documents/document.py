@@ -105,12 +105,13 @@ def unit_of(tokens: Sequence[Token]) -> Unit:
     partner: dict[int, int] = {}
     opened: list[int] = []
     for index, token in enumerate(tokens):
-        same = [n for n, begin in enumerate(opened) if tokens[begin].name == token.name]
         if token.kind == "begin":
             opened = [*opened[1 - _MAX_DEPTH :], index]
-        elif token.kind == "end" and same:
-            partner[opened[same[-1]]] = index
-            opened = opened[: same[-1]]
+        elif token.kind == "end":
+            same = [n for n, begin in enumerate(opened) if tokens[begin].name == token.name]
+            if same:
+                partner[opened[same[-1]]] = index
+                opened = opened[: same[-1]]
     # Without this, what encloses no word would get lost.
     has_content = (one.kind == "object" or any(map(str.isalnum, one.text)) for one in tokens)
     sizes = list(accumulate(has_content))

@@ -156,7 +156,10 @@ def _ids(text: str, ending: str) -> dict[str, int]:
 
 
 def _transformer(
-    config: ModelConfig, weights: ForeignWeights, sizes: list[int], tokenizers: Sequence[Tokenizer]
+    config: ModelConfig,
+    weights: ForeignWeights,
+    sizes: Sequence[int],
+    tokenizers: Sequence[Tokenizer],
 ) -> EncoderDecoder:
     """Build the model; `sizes` are those of the foreign vocabularies."""
     order = half_split(config.width).argsort()

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -163,7 +162,10 @@ def verify(
     total = len(programs) * (len(pairs) + len(sources))
     with bar(f"comparing with {runtimes[0].program}", total) as advance:
         ours, *scored = _by_parts(programs, _log_probs, pairs, advance)
-        differences = list(map(partial(_largest_difference, ours), scored, runtimes))
+        differences = [
+            _largest_difference(ours, theirs, runtime)
+            for theirs, runtime in zip(scored, runtimes, strict=True)
+        ]
         texts = _by_parts(programs, lambda one, part: one.translate(part), sources, advance)
     ids = [program.encode(sources) if sources else [] for program in programs]
     return [

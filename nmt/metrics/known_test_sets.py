@@ -57,7 +57,10 @@ def checksum(lines: Iterable[str]) -> str:
 
 
 def identify(
-    name: str, language: str, references: list[list[str]], tokenizer: str = DEFAULT_TOKENIZER
+    name: str,
+    language: str,
+    references: Sequence[Sequence[str]],
+    tokenizer: str = DEFAULT_TOKENIZER,
 ) -> Identity:
     """Identify a test set by its first set of references.
 

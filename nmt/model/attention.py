@@ -179,9 +179,12 @@ class MultiHeadAttention(nn.Module):
         return projected.view(batch_size, length, number * self.num_heads, -1).transpose(1, 2)
 
 
-def _in_one_product(inputs: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
+def joined(*layers: nn.Linear) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of the layer that computes the results of all, side by side."""
+    return torch.cat([one.weight for one in layers]), torch.cat([one.bias for one in layers])
+
+
+def _in_one_product(inputs: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
     """Apply linear layers to the same inputs (…, D), which is faster on GPUs."""
-    weight = torch.cat([layer.weight for layer in layers])
-    bias = torch.cat([layer.bias for layer in layers])
     widths = [layer.out_features for layer in layers]
-    return torch.split(F.linear(inputs, weight, bias), widths, dim=-1)
+    return torch.split(F.linear(inputs, *joined(*layers)), widths, dim=-1)

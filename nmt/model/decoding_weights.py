@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import DecodingPrecision
-from nmt.model.attention import MultiHeadAttention
+from nmt.model.attention import MultiHeadAttention, joined
 from nmt.model.cpu import PackedLinear, use_cpu_operators
 from nmt.model.encoder_decoder import EncoderDecoder
 from nmt.model.layers import FeedForward
@@ -76,9 +76,9 @@ def _pack(module: nn.Module) -> None:
 
 def _taken_projections(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
     """Remove the projections to queries, keys and values; return their joined weight and bias."""
-    layers = attention.query, attention.key, attention.value
+    weight, bias = joined(attention.query, attention.key, attention.value)
     del attention.query, attention.key, attention.value
-    return torch.cat([one.weight for one in layers]), torch.cat([one.bias for one in layers])
+    return weight, bias
 
 
 def _pack_feed_forward(layer: FeedForward) -> None:

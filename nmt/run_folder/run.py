@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -254,9 +254,15 @@ class Run:
                 lines = read_record(self._file(layout.FAILURE_FILE), Failure)["lines"]
                 notes.extend(map(one_line, lines))
 
-        result = ["result"] if self.is_complete else []
-        names = ("config", "corpus", "metrics", *result, "valid_hypotheses", "num_parameters")
-        reads: list[Any] = [failure, *(partial(getattr, self, name) for name in names)]
+        reads: tuple[Callable[[], object], ...] = (
+            failure,
+            lambda: self.config,
+            lambda: self.corpus,
+            lambda: self.metrics,
+            lambda: self.is_complete and self.result,
+            lambda: self.valid_hypotheses,
+            lambda: self.num_parameters,
+        )
         for read in reads:
             try:
                 read()

@@ -59,7 +59,10 @@ def short_sentences(
     if not model.network.num_attention_layers:
         return []
     longest = min(_MAX_PIECES, model.config.max_source_length - 1)
-    sides = zip(model.tokenizers, (sources, translations), strict=True)
-    pairs = zip(*(tokenizer.encode(texts) for tokenizer, texts in sides), strict=True)
+    pairs = zip(
+        model.source_tokenizer.encode(sources),
+        model.target_tokenizer.encode(translations),
+        strict=True,
+    )
     fit = [i for i, pair in enumerate(pairs) if all(1 <= len(ids) <= longest for ids in pair)]
     return sorted({fit[len(fit) * i // num_sentences] for i in range(num_sentences) if fit})

@@ -38,8 +38,12 @@ def expected_utilities(
         ngrams = [_bleu_ngrams(text, metric) for text in texts]
         score = partial(_bleu_score, metric=metric)
     matches, totals = _overlaps(ngrams)
-    all_ = range(len(texts))
-    utilities = np.array([[score(matches[i, j], totals[i], totals[j]) for j in all_] for i in all_])
+    utilities = np.array(
+        [
+            [score(matches[i, j], totals[i], totals[j]) for j in range(len(texts))]
+            for i in range(len(texts))
+        ]
+    )
     weights = np.array(list(counts.values())) / len(candidates)
     means = dict(zip(texts, (utilities @ weights).tolist(), strict=True))
     return [means[candidate] for candidate in candidates]
