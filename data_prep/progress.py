@@ -6,7 +6,7 @@ from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from nmt.base.errors import printable
 
@@ -36,7 +36,8 @@ class Reporter:
     def stage(self, description: str, total: int | None) -> Iterator[Advance]:
         """Show a progress bar; `total` is None if the number of items is unknown."""
         text = TextColumn("{task.description}", markup=False)
-        columns = text, BarColumn(), MofNCompleteColumn(separator=" of "), TimeElapsedColumn()
+        count = MofNCompleteColumn(" of ", table_column=Column(no_wrap=True))
+        columns = text, BarColumn(), count, TimeElapsedColumn()
         with Progress(*columns, console=self._console) as progress:
             task = progress.add_task(printable(description), total=total)
             yield partial(progress.advance, task)

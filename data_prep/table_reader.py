@@ -112,6 +112,11 @@ class TableReader(Reader):
         if sides:
             score = first.index(_SCORE) if _SCORE in first else None
             return Columns(sides[0], sides[1], score, True)
+        if max(map(len, rows), default=2) < 2:
+            raise UserError(
+                f"{self._path}: no line has a separator of columns, such as a tab; of two aligned"
+                " files, give the folder or the beginning that their paths share"
+            )
         if len(first) > 3:
             raise UserError(
                 f"{self._path}: line 1 has {len(first)} columns; name those of source and target by"

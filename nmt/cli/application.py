@@ -224,12 +224,17 @@ def _field_lines(key: str, field: FieldInfo, composed: DictConfig) -> list[str]:
     if inner := extra(field, "group"):
         return _help_entry(f"{key}.KEY", "VALUE", f"{doc} Keys: {', '.join(leaf_fields(inner))}.")
     value = OmegaConf.select(composed, key, default="")
-    if isinstance(value, bool):
+    choices = _choices(field.annotation)
+    if value in ("", None):
+        value = choices
+    elif isinstance(value, bool):
         value = str(value).lower()
-    return _help_entry(key, _placeholder(field.annotation) if value in ("", None) else value, doc)
+    elif " or " in choices:
+        doc += f" Values: {choices.replace(' or ', ', ')}."
+    return _help_entry(key, value, doc)
 
 
-def _placeholder(hint: Any) -> str:
+def _choices(hint: Any) -> str:
     """Describe the values of a type."""
     kind = get_args(hint)[0] if isinstance(hint, UnionType) else hint  # X of `X | None`
     if issubclass(kind, Enum):

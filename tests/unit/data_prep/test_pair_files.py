@@ -108,6 +108,12 @@ def test_columns_that_are_not_there(read, columns, message: str) -> None:
         CorpusConfig(columns=["en"])
 
 
+@pytest.mark.parametrize("name", ["train.en", "a.en.srt", "a.csv"])
+def test_a_file_without_columns_is_refused(read, name: str) -> None:
+    with pytest.raises(UserError, match="no line has a separator of columns, such as a tab; of"):
+        read(name, "1\nOne, two.\n\n2\nThree.\n" if name != "a.csv" else "One.\nTwo.\n")
+
+
 def test_scores_are_numbers_in_a_third_column(read) -> None:
     found, said = read("a.tsv", "a\tb\t0.5\nc\td\nx\ty\tnan\ne\tf\t-1\n")
     assert "score in column 3" in said

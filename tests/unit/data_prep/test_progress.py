@@ -23,3 +23,12 @@ def test_so_is_the_description_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(progress, "progress_bars", lambda: bars)
         with progress.progress_bar(HOSTILE, 3):
             assert bars.columns[0].render(bars.tasks[0]).plain == ESCAPED
+
+
+def test_a_count_stays_on_one_line_beside_a_long_description(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with Reporter().stage("Looking for test sentences in the training text", 60000) as advance:
+        advance(60000)
+    assert " 60000 of 60000 " in capsys.readouterr().err

@@ -190,6 +190,7 @@ def test_help_shows_the_presets_and_the_values_of_the_experiment(
     assert "  experiment=NAME\n      adapt, " in printed
     assert ", own, own_text," in printed
     assert "  training.max_updates=7\n" in printed
+    assert "\n      Values: auto, float32, bfloat16.\n" in printed
     assert "model.width" not in printed
 
 
