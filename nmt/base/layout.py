@@ -45,6 +45,7 @@ WEIGHTS_FILE = "weights.safetensors"
 README_FILE = "README.md"
 CONFIDENCE_FILE = "confidence.json"
 WORDS_FILE = "words.txt"  # word forms of the target language, for glossaries
+ENGINES_FILE = "engines.json"  # whether CTranslate2 translates like torch
 FORMS_FILE = "forms.tsv"  # forms of terms in the text that the model was adapted to
 
 # File in the folder of an export.

@@ -20,6 +20,7 @@ from nmt.cli.application import application, group
 from nmt.cli.common import parse_folders
 from nmt.cli.models import TranslatorArguments, check_languages, open_model
 from nmt.config import (
+    EngineName,
     EvaluationConfig,
     FolderName,
     checked_dataclass,
@@ -197,6 +198,7 @@ def _endings(source: str, reference: str) -> tuple[str, str]:
 def _evaluated(arguments: _Arguments, system: "System", test_set: "TestSet") -> "Evaluation":
     """Score the translations of a test set by a system; a model translates it first."""
     from nmt.evaluation import evaluate
+    from nmt.exchange.engines import compare_engines
     from nmt.translation.alignment import Aligner
     from nmt.translation.pipeline import Pipeline
     from nmt.translation.protection import Protection
@@ -211,7 +213,11 @@ def _evaluated(arguments: _Arguments, system: "System", test_set: "TestSet") -> 
     evaluation = evaluate.evaluate(pipeline, test_set, system.name)
     terms = translator.glossary
     glossary = {"file": arguments.glossary, **asdict(terms.counts)} if terms else {}
-    return replace(evaluation, engine=arguments.engine_note, glossary=glossary)
+    is_plain = not (terms or arguments.protect or arguments.checks)
+    if arguments.engine is EngineName.auto and is_plain and not translator.engine_note:
+        sources = test_set.sources
+        compare_engines(model, translator.config, system.model, sources, evaluation.hypotheses)
+    return replace(evaluation, engine=translator.engine_note, glossary=glossary)
 
 
 def _compared(
@@ -230,7 +236,8 @@ def _compared(
     system, test_set = baseline.system, evaluations[0].test_set
     translated = {evaluation.system: evaluation.hypotheses for evaluation in evaluations}
     is_own_baseline = list(translated) == [system.name]
-    changes = (arguments.decoding, arguments.engine_note, arguments.glossary)
+    has_engine = arguments.engine is EngineName.ctranslate2
+    changes = (arguments.decoding, has_engine, arguments.glossary)
     if is_own_baseline and not any((*changes, arguments.protect, arguments.checks)):
         return [replace(evaluations[0], not_compared=f"{system.name} is the baseline itself")]
     # A single model with other search settings is compared with itself with its own settings.

@@ -51,17 +51,12 @@ class TranslatorArguments(ModelArguments):
     """Arguments of commands that also choose the program that searches."""
 
     engine: EngineName = EngineName.torch
-    """Program that searches with the model's weights."""
+    """Program that searches with the model's weights; auto is ctranslate2 where `nmt evaluate
+    engine=auto` saw that it translates like torch."""
     compute_type: str = ""
     """engine=ctranslate2: arithmetic, such as float32 or int8 (default: float32)."""
     glossary: str = ""
     """Terms to be used: TSV or CSV with a source term and its translation per line, or TBX."""
-
-    @property
-    def engine_note(self) -> str:
-        """Name and arithmetic of the engine, for `scores.json`; empty for torch."""
-        arithmetic = self.compute_type or "float32"
-        return "" if self.engine is EngineName.torch else f"{self.engine.name} {arithmetic}"
 
     def translator(
         self, model: "TrainedModel", folder: Path, others: "Sequence[TrainedModel]" = ()
@@ -74,13 +69,13 @@ class TranslatorArguments(ModelArguments):
         glossary = None
         if self.glossary:
             glossary = open_glossary(Path(self.glossary), [model, *others], folder)
-            if self.engine is not EngineName.torch and not glossary.is_annotated:
+            if self.engine is EngineName.ctranslate2 and not glossary.is_annotated:
                 raise UserError(
                     "glossary= needs engine=torch, because the model was not trained with"
                     " corpus.terminology; remove engine= or glossary="
                 )
         config = self.decoding_config(model)
-        engine = open_engine(self.engine, self.compute_type, model, config, others)
+        engine = open_engine(self.engine, self.compute_type, model, config, others, folder)
         return Translator(model, config, engine, glossary)
 
 

@@ -119,6 +119,8 @@ def main(arguments: _Arguments) -> None:
     folders = [model_folder(arguments.model), *ensemble]
     model, *others = [open_model(folder, arguments.device) for folder in folders]
     translator = arguments.translator(model, folders[0], others)
+    if write is TextFormat.jsonl:
+        translator = translator.scoring()
     if arguments.mbr and translator.config.num_best == 1:
         raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None

@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
-EngineName = StrEnum("EngineName", "torch ctranslate2")
-"""Program that searches."""
+EngineName = StrEnum("EngineName", "torch ctranslate2 auto")
+"""Program that searches; `auto` is CTranslate2 where it was seen to translate like torch."""
 
 ExportFormat = StrEnum("ExportFormat", "huggingface onnx ctranslate2 argos marian")
 """Program or format that a model is converted for."""

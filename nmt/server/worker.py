@@ -243,6 +243,8 @@ class Worker:
             translator = self._constrained(num_best)
         else:
             translator = self._translator(num_best)
+        if options.has_details:
+            translator = translator.scoring()
         if options.glossary:
             translator = copy(translator)
             translator.glossary = self._glossary(options.glossary)

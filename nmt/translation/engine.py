@@ -36,9 +36,11 @@ class Engine(ABC):
         longest_source: largest length of a source in tokens, EOS included.
         longest_target: largest length of a translation in tokens, EOS included.
         can_require: whether phrases can be required of a translation.
+        note: program and arithmetic, for `scores.json`; empty for torch.
     """
 
     can_require = True
+    note = ""
 
     def __init__(self, config: DecodingConfig, *models: TrainedModel) -> None:
         self._config = config
@@ -52,6 +54,11 @@ class Engine(ABC):
         if self._model.device.type != "cpu":
             return 1
         return self._config.num_workers or torch.get_num_threads()
+
+    @property
+    def scoring(self) -> "Engine":
+        """An engine with the same translations and, if there is one, with `token_log_probs`."""
+        return self
 
     def check(self, request: Request) -> None:
         """Raise UserError if a request cannot be fulfilled."""

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import islice
@@ -115,6 +116,17 @@ class Translator:
             joined_ranks = [_joined(rank, self.blank) for rank in ranks]
             translations.append([replace(one, notes=notes) for one in joined_ranks])
         return self._with_warning(given, translations)
+
+    @property
+    def engine_note(self) -> str:
+        """See `Engine.note`."""
+        return self._engine.note
+
+    def scoring(self) -> "Translator":
+        """Return a translator whose translations have token_log_probs, if the engine has them."""
+        other = copy(self)
+        other._engine = self._engine.scoring
+        return other
 
     def _with_source(self, request: Request) -> Request:
         """Choose between required terms and, if the engine has none, an annotated source."""

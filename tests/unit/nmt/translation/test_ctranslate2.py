@@ -154,6 +154,17 @@ def test_hypotheses_are_ranked_by_our_length_penalty(digits: TrainedModel) -> No
     assert num_equal >= 38
 
 
+@pytest.mark.parametrize("patience", [0, 1, 1.5])
+def test_the_search_ends_as_by_torch(digits: TrainedModel, patience: float) -> None:
+    ours, theirs = engines(digits, beam_size=3, length_penalty=1.0, patience=patience)
+    sources = digits.source_tokenizer.encode([source for source, _ in reversed_digits(100, 8)])
+    expected = [best.ids for best, *_ in ours.search(sources)]
+    assert [best.ids for best, *_ in theirs.search(sources)] == expected
+    # One sentence has another translation with patience 1.
+    exact = [best.ids for best, *_ in engines(digits, beam_size=3)[0].search(sources)]
+    assert (exact == expected) == (patience != 1)
+
+
 @pytest.mark.parametrize("batch_size", [2, 16], ids=["one limit per batch", "several limits"])
 def test_limits_hold_and_special_tokens_never_occur(tokenizer_path: Path, batch_size: int) -> None:
     model = tiny_trained_model(tokenizer_path)  # random weights seldom end a sentence
