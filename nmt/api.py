@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -9,14 +10,22 @@ from nmt.translation.request import Request, Translation
 
 if TYPE_CHECKING:
     from nmt.trained_model import TrainedModel
+    from nmt.translation.translator import Translator
+
+EngineName = Literal["torch", "ctranslate2", "auto"]
 
 
 class Model:
     """A trained model that translates plain text; made by `load`."""
 
-    def __init__(self, trained_model: "TrainedModel", folder: Path) -> None:
+    def __init__(
+        self, trained_model: "TrainedModel", folder: Path, engine: EngineName = "torch"
+    ) -> None:
         self._model = trained_model
         self._folder = folder
+        self._engine = engine
+        self._translator = cache(self._make_translator)
+        self._translator(1)
 
     @property
     def direction(self) -> str:
@@ -75,30 +84,41 @@ class Model:
         from nmt.translation.alignment import Aligner  # noqa: PLC0415
         from nmt.translation.confidence import confidence_of  # noqa: PLC0415
         from nmt.translation.pipeline import Pipeline  # noqa: PLC0415
-        from nmt.translation.translator import Translator  # noqa: PLC0415
 
-        config = self._model.config.decoding
-        num_best = num_best if details else 1
-        config = replace(config, num_best=num_best, beam_size=max(num_best, config.beam_size))
         aligner = Aligner(self._model) if details else None
-        terms = None
+        confidence = confidence_of(self._folder, self._model) if details else None
+        translator = self._translator(num_best if details else 1)
+        if details:
+            translator = translator.scoring()
         if glossary is not None:
             from nmt.translation.glossary import open_glossary  # noqa: PLC0415
 
             terms = open_glossary(Path(glossary), [self._model], self._folder)
-        confidence = confidence_of(self._folder, self._model) if details else None
-        translator = Translator(self._model, config, glossary=terms)
+            translator = translator.with_glossary(terms)
         pipeline = Pipeline(translator, aligner=aligner, confidence=confidence)
         found = pipeline.translate(list(map(Request, texts)))
         return found if details else [best.text for best, *_ in found]
 
+    def _make_translator(self, num_best: int) -> "Translator":
+        """Make a translator, which prepares the weights for the search."""
+        from nmt import config  # noqa: PLC0415
+        from nmt.exchange.engines import open_engine  # noqa: PLC0415
+        from nmt.translation.translator import Translator  # noqa: PLC0415
 
-def load(folder: str | Path, device: str | None = None) -> Model:
+        own = self._model.config.decoding
+        search = replace(own, num_best=num_best, beam_size=max(num_best, own.beam_size))
+        engine = config.EngineName(self._engine)
+        opened = open_engine(engine, "", self._model, search, folder=self._folder)
+        return Translator(self._model, search, opened)
+
+
+def load(folder: str | Path, device: str | None = None, engine: EngineName = "torch") -> Model:
     """Load a trained model.
 
     Args:
         folder: a model folder, or a run folder that has one.
         device: such as `cpu` or `cuda:1`; the default is the first GPU, or the CPU without one.
+        engine: program that searches; see `engine=` of `nmt translate`.
 
     Raises:
         UserError: the folder is not a model folder, or is damaged.
@@ -109,4 +129,4 @@ def load(folder: str | Path, device: str | None = None) -> Model:
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     folder = model_folder(Path(folder))
-    return Model(load_trained_model(folder, torch.device(device)), folder)
+    return Model(load_trained_model(folder, torch.device(device)), folder, engine)

@@ -66,17 +66,14 @@ class TranslatorArguments(ModelArguments):
         from nmt.translation.glossary import open_glossary
         from nmt.translation.translator import Translator
 
-        glossary = None
-        if self.glossary:
-            glossary = open_glossary(Path(self.glossary), [model, *others], folder)
-            if self.engine is EngineName.ctranslate2 and not glossary.is_annotated:
-                raise UserError(
-                    "glossary= needs engine=torch, because the model was not trained with"
-                    " corpus.terminology; remove engine= or glossary="
-                )
         config = self.decoding_config(model)
         engine = open_engine(self.engine, self.compute_type, model, config, others, folder)
-        return Translator(model, config, engine, glossary)
+        translator = Translator(model, config, engine)
+        if not self.glossary:
+            return translator
+        return translator.with_glossary(
+            open_glossary(Path(self.glossary), [model, *others], folder)
+        )
 
 
 def model_folder(name: str) -> Path:

@@ -179,7 +179,7 @@ def term_lines(glossary: Path, models: Sequence[Path], tests: Sequence[TestSet])
         for test in tests:
             terms = replace(uncounted, counts=TermCounts())
             sources = [source for source in test.sources if terms.found_in(source)]
-            found = Translator(model, glossary=terms).translate(sources)
+            found = Translator(model).with_glossary(terms).translate(sources)
             for source, translations in zip(sources, found, strict=True):
                 terms.reported(source, translations)
             yield f"{one_line(test.name)} {when}: {terms.counts}"

@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -246,8 +245,7 @@ class Worker:
         if options.has_details:
             translator = translator.scoring()
         if options.glossary:
-            translator = copy(translator)
-            translator.glossary = self._glossary(options.glossary)
+            translator = translator.with_glossary(self._glossary(options.glossary))
         return Pipeline(
             translator,
             "" if options.is_sentence else self.model.config.source_language,

@@ -45,11 +45,10 @@ class Translator:
         model: the model, with its tokenizers and limits.
         config: search options; None takes those that the model was scored with.
         engine: engine that searches; None is torch on the device of the model.
-        glossary: terms to be used in translations.
 
     Attributes:
-        glossary: see above. Whoever takes a translation counts the outcome of its terms, because a
-            text may be translated more than once.
+        glossary: terms to be used in translations. Whoever takes a translation counts the outcome
+            of its terms, because a text may be translated more than once.
         blank: separates the translations of consecutive segments or sentences; may be empty.
     """
 
@@ -58,9 +57,8 @@ class Translator:
         model: TrainedModel,
         config: DecodingConfig | None = None,
         engine: Engine | None = None,
-        glossary: Glossary | None = None,
     ) -> None:
-        self.glossary = glossary
+        self.glossary: Glossary | None = None
         self.config = config or model.config.decoding
         self._target = model.target_tokenizer
         self._engine = engine or TorchEngine(model, self.config)
@@ -121,6 +119,21 @@ class Translator:
     def engine_note(self) -> str:
         """See `Engine.note`."""
         return self._engine.note
+
+    def with_glossary(self, glossary: Glossary) -> "Translator":
+        """Return a translator that uses the terms of a glossary.
+
+        Raises:
+            UserError: neither the engine nor the model supports terms.
+        """
+        if not (self._engine.can_require or glossary.is_annotated):
+            raise UserError(
+                "glossary= needs engine=torch or engine=auto, because the model was not trained"
+                " with corpus.terminology; change engine=, or remove glossary="
+            )
+        other = copy(self)
+        other.glossary = glossary
+        return other
 
     def scoring(self) -> "Translator":
         """Return a translator whose translations have token_log_probs, if the engine has them."""

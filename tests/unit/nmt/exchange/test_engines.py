@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import nmt
 from nmt.base.errors import UserError
 from nmt.base.files import read_json, read_lines, write_json, write_lines
 from nmt.cli import evaluate, translate
@@ -173,6 +174,21 @@ def test_evaluate_compares_and_translate_uses_it(
     assert read_lines(Path("b.de")) == texts
     run("translate", "file=a.en", "out=b.jsonl", "format=jsonl", "engine=auto")
     assert all(record["translations"][0]["token_log_probs"] for record in records("b.jsonl"))
+    model = nmt.load("m", "cpu", engine="auto")
+    assert model._translator(1).engine_note == OF_CTRANSLATE2
+    assert model.translate(SOURCES) == texts
+    details = model.translate(SOURCES, details=True)
+    assert [best.text for best, *_ in details] == texts
+    assert all(best.hypotheses[0].token_log_probs for best, *_ in details)
+
+
+def test_python_refuses_what_an_engine_does_not_support(tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("1\t2\n")
+    with pytest.raises(UserError, match="glossary= needs engine=torch or engine=auto"):
+        nmt.load(MODEL, "cpu", engine="ctranslate2").translate(["1 2"], glossary=terms)
+    with pytest.raises(ValueError, match="'fast' is not a valid EngineName"):
+        nmt.load(MODEL, "cpu", engine="fast")  # type: ignore[arg-type]
 
 
 def records(name: str) -> list[dict[str, list[dict[str, object]]]]:

@@ -74,7 +74,7 @@ def test_terms_and_protection_are_those_of_one_request(
     def expected(glossary: str, protect: bool) -> str:
         terms = parse_terms(glossary, "", "en", "de") if glossary else []
         protection = Protection(Aligner(trained_model)) if protect else None
-        translator = Translator(trained_model, glossary=Glossary("en", "de", terms))
+        translator = Translator(trained_model).with_glossary(Glossary("en", "de", terms))
         return Pipeline(translator, "en", protection).translate([Request(text)])[0][0].text
 
     kinds = [("", True), ("", False), (TERMS, True), (TERMS, False), (OTHER_TERMS, True)]
@@ -104,7 +104,7 @@ def test_terms_apply_to_documents_the_page_and_beside_those_of_the_server(
 ) -> None:
     terms = parse_terms("kalo\tne ne\nnepu\tmi mi\n", "", "en", "de")
     general = Glossary("en", "de", terms)
-    client = served(translator=lambda _: Translator(trained_model, glossary=general))
+    client = served(translator=lambda _: Translator(trained_model).with_glossary(general))
     given = {"q": "Kalo nepu.", "source": "en", "target": "de", "glossary": "nepu\tzu zu"}
     plain = client.post("/translate", json={**given, "glossary": " "}).json()["translatedText"]
     assert "mi mi" in plain.lower()

@@ -162,7 +162,7 @@ def test_a_source_that_is_too_long_with_its_terms_has_required_terms(
     glossary = Glossary("en", "de", [Term("kalo", ("mi ra",))], is_annotated=True)
     engine = TorchEngine(model, model.config.decoding)
     engine.can_require = False
-    translator = Translator(model, engine=engine, glossary=glossary)
+    translator = Translator(model, engine=engine).with_glossary(glossary)
     short, long = "Kalo.", "Kalo" + " ra" * 20
     [[found], [other]] = translator.translate([short, long])
     annotated = glossary.applied(Request(short)).annotated
