@@ -119,7 +119,7 @@ translate: install  ## Translate a file line by line, or one text          FILE=
 	@if test -n "$$TEXT"; then printf '%s\n' "$$TEXT" | $(NMT) translate file=- $(model) $(ARGS); \
 	  else $(NMT) translate 'file=$${oc.env:FILE}' $(model) $(ARGS); fi
 
-serve: $(VENV)/.installed-serve  ## Serve models: a web page and an HTTP API        MODEL="A B" HOST=127.0.0.1 PORT=8000 ARGS=
+serve: $(VENV)/.installed-serve  ## Serve models: a web page and an HTTP API            MODEL="A B" HOST=127.0.0.1 PORT=8000 ARGS=
 	@$(NMT) serve $(call key,model,MODEL) $(call key,host,HOST) $(call key,port,PORT) $(ARGS)
 
 subwords: install  ## Show the pieces of a text                           TEXT= MODEL= ARGS=side=target

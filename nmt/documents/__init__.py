@@ -14,6 +14,7 @@ _ADVICE = {
     "pdf": "it has no paragraphs to keep; open it in a word processor and save it as docx or odt",
     "doc docm rtf": "save it as docx or odt",
     "xls xlsm xlsb numbers": "save it as xlsx or ods",
+    "csv": "save it as xlsx, ods or tsv, or read it line by line with format=text",
     "ppt pps key": "save it as pptx or odp",
     "indd": "export it as idml",
     "epub zip gz 7z rar": "unpack it and translate its files",

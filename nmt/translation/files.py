@@ -82,7 +82,7 @@ def translate_to_files(
         outputs.complete()
     seconds, count = time.monotonic() - started, outputs.num_lines - done
     speed = count / max(seconds, 1e-9)
-    print_line(f"{count:,} lines translated in {seconds:,.1f} s ({speed:,.0f} per second)")
+    print_line(f"lines translated: {count:,} in {seconds:,.1f} s ({speed:,.0f} per second)")
     return outputs.paths
 
 

@@ -381,8 +381,9 @@ def test_invalid_documents(tmp_path: Path, name: str, content: bytes) -> None:
 def test_kinds() -> None:
     assert is_document(Path("a.DOCX"))
     assert not is_document(Path("news.en"))
-    with pytest.raises(UserError, match=r"a\.pdf: \.pdf files cannot be translated: .* docx"):
-        is_document(Path("a.pdf"))
+    for name, advice in (("a.pdf", "docx"), ("a.CSV", "tsv")):
+        with pytest.raises(UserError, match=f"{name}: .* files cannot be translated: .*{advice}"):
+            is_document(Path(name))
 
 
 WORDS = st.text(st.sampled_from("ab. ,"), max_size=8)
