@@ -244,4 +244,7 @@ def _choices(hint: Any) -> str:
 
 def _help_entry(key: str, value: object, doc: str) -> list[str]:
     """Return the lines of `--help` for one key."""
-    return [f"  {key}={value}", textwrap.indent(textwrap.fill(doc, 92), " " * 6)]
+    return [
+        f"  {key}={value}",
+        *textwrap.wrap(doc, 98, initial_indent=" " * 6, subsequent_indent=" " * 6),
+    ]

@@ -12,7 +12,6 @@ from nmt.config import DecodingConfig, search_keys
 from nmt.evaluation.evaluate import Evaluation
 from nmt.metrics.scores import METRIC_NAMES, Score, column_title, format_score
 from nmt.metrics.significance import format_difference, format_p
-from nmt.metrics.terms import DEFINITION
 
 
 def print_scores(console: Console, evaluations: Sequence[Evaluation]) -> None:
@@ -123,7 +122,7 @@ def note_lines(evaluations: Sequence[Evaluation]) -> list[str]:
         if evaluation.comparison is not None:
             lines.append(f"baseline: {evaluation.comparison.baseline}, {evaluation.comparison.why}")
             if terms := evaluation.comparison.terms:
-                lines += [f"{_label(evaluation, evaluations)}: {terms}", DEFINITION]
+                lines.append(f"{_label(evaluation, evaluations)}: {terms}")
         elif evaluation.not_compared:
             lines.append(f"not compared: {evaluation.not_compared}")
         if identity.known_as:

@@ -34,12 +34,13 @@ class TermRecall:
     system: float
 
     def __str__(self) -> str:
-        occurrences = (
-            f"{len(self.words):,} terms, {self.occurrences:,} occurrences in the references"
+        found = (
+            f"words that the baseline missed on valid: {len(self.words):,}, with"
+            f" {self.occurrences:,} occurrences in the references"
         )
         if not self.occurrences:
-            return occurrences
-        return f"{occurrences}; recall {self.system:.1f} %, baseline {self.baseline:.1f} %"
+            return found
+        return f"{found}; recall {self.system:.1f} %, baseline {self.baseline:.1f} %"
 
 
 def find_terms(

@@ -16,10 +16,10 @@ def test_recall_counts_each_occurrence_once() -> None:
     after = ["mauszeiger und Cursor", "der Cursor", ""]
     found = term_recall(["mauszeiger", "cursor"], references, before, after)
     assert (found.occurrences, found.baseline, found.system) == (4, 25.0, 75.0)
-    assert "2 terms, 4 occurrences in the references; recall 75.0 %, baseline 25.0 %" in str(found)
+    assert ": 2, with 4 occurrences in the references; recall 75.0 %, baseline 25.0 %" in str(found)
 
 
 def test_without_terms_recall_is_zero() -> None:
     found = term_recall([], ["Ein Wort."], ["Ein Wort."], ["Ein Wort."])
     assert (found.words, found.occurrences, found.baseline, found.system) == ([], 0, 0.0, 0.0)
-    assert str(found) == "0 terms, 0 occurrences in the references"
+    assert str(found).endswith(": 0, with 0 occurrences in the references")
