@@ -29,7 +29,7 @@ from benchmarks.figures import Figure, figures_json, print_figures, write_result
 from nmt.cli.application import application
 from nmt.cli.common import run_command
 from nmt.config import checked_dataclass, option
-from nmt.trained_model import direction_of, model_folder
+from nmt.evaluation.systems import open_system
 
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
 _PAUSE = 0.2  # seconds until a client asks again whether a server is there
@@ -143,7 +143,7 @@ def main(arguments: Arguments) -> None:
 
 def _measured(arguments: Arguments, engine: str, lines: list[str]) -> list[Figure]:
     given = [f"model={arguments.model}", f"engine={engine}"]
-    direction = direction_of(model_folder(Path(arguments.model)))
+    direction = open_system(Path(arguments.model)).direction
     _, start = _translated(given, lines[:1])
     found, seconds = _translated(given, lines)
     alone = len(lines) / max(1e-9, seconds - start)

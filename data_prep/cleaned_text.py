@@ -101,7 +101,7 @@ def write_cleaned_text(
         UserError: a source cannot be read, references are blank, or no training pair passes the
             filters.
     """
-    text = CleanedText(folder, (config.source_language, config.target_language))
+    text = CleanedText(folder, config.languages)
     streams = _streams(sources, config)
     total = _total([source.num_pairs(TRAIN) for source in sources], config.max_train_pairs)
     source = sources[0]
@@ -226,7 +226,6 @@ def _estimate_bytes(jobs: list[ShardJob], num_pairs: int) -> int | None:
 
 def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterator[ShardJob]:
     """Divide streams into shards; the job of a shard that was cleaned before has no pairs."""
-    languages = config.source_language, config.target_language
     for index, stream in enumerate(streams):
         iterator, number, ratio = iter(stream.pairs), 0, 1.0
         while shard := list(islice(iterator, SHARD_PAIRS)):
@@ -237,7 +236,7 @@ def _jobs(streams: list[_Stream], config: CorpusConfig, shards: Path) -> Iterato
                 shard = []
             sides = [pair.source for pair in shard], [pair.target for pair in shard]
             scores = required_scores(shard, stream.cleaning, stream.name)
-            yield ShardJob(*sides, stream.cleaning, languages, output, scores, ratio)
+            yield ShardJob(*sides, stream.cleaning, config.languages, output, scores, ratio)
             number += 1
 
 

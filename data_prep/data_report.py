@@ -63,7 +63,7 @@ def write_report(
         tokenizer_paths: tokenizer models of source and target.
         leakage: for each split but `train`, how many of its sentences the training text contains.
     """
-    languages = (corpus.source_language, corpus.target_language)
+    languages = corpus.languages
     samples = summary.ledger[corpus.name].examples.get(KEPT, [])
     tokenizers = [Tokenizer(model) for model in tokenizer_paths]
     words = [summary.words[language] for language in languages]

@@ -96,8 +96,7 @@ def read_samples(
 def _ledger(
     corpus: CorpusConfig, samples: Mapping[str, list[Pair]], tests: tuple[list[str], list[str]]
 ) -> dict[str, SourceLedger]:
-    languages = corpus.source_language, corpus.target_language
-    merger = ShardMerger(corpus.cleaning, languages, tests)
+    merger = ShardMerger(corpus.cleaning, corpus.languages, tests)
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, pairs) in enumerate(samples.items()):
             sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
@@ -105,7 +104,7 @@ def _ledger(
             cleaning = corpus.cleaning_of(name)
             scores = required_scores(pairs, cleaning, name)
             ratio = usual_ratio(pairs)
-            clean_shard(ShardJob(*sides, cleaning, languages, output, scores, ratio))
+            clean_shard(ShardJob(*sides, cleaning, corpus.languages, output, scores, ratio))
             merger.add(CleanShard(output), name)
     return merger.summary().ledger
 

@@ -39,7 +39,7 @@ class Folder:
 
     def __init__(self, folder: Path, config: CorpusConfig, key: str) -> None:
         self._folder, self._key = folder, key
-        self._languages = (config.source_language, config.target_language)
+        self._languages = config.languages
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
         self._entries = [path for path in entries if not path.name.startswith(".")]
         texts = [path for path in self._entries if path.is_file()]

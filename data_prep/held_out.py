@@ -43,7 +43,7 @@ class HeldOutSource(Source):
     def __init__(self, source: Source, config: CorpusConfig, report: Callable[[str], None]) -> None:
         self._source = source
         self._cleaning = config.cleaning
-        self._languages = (config.source_language, config.target_language)
+        self._languages = config.languages
         self._report = report
         tests = [split for split in source.splits() if split != TRAIN]
         self._names = [VALID] if tests else [VALID, TEST]

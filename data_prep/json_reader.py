@@ -89,7 +89,7 @@ class JsonReader(Reader):
         if self._config.columns:
             columns = list(self._config.columns)
             return columns if all(_get(value, key) is not None for key in columns[:2]) else []
-        languages = (self._config.source_language, self._config.target_language)
+        languages = self._config.languages
         found: dict[tuple[str, int], str] = {}
         for key in _keys(value):
             parent, _, name = key.rpartition(".")

@@ -29,16 +29,15 @@ def open_reader(
     path: Path, config: CorpusConfig, facts: FactsCache, report: Callable[[str], None]
 ) -> Reader:
     """Open a file of pairs by the ending of its name; a file with another ending is a table."""
-    languages = (config.source_language, config.target_language)
     match Path(plain_name(path)).suffix.lower():
         case ".tmx":
-            return XmlReader(path, languages, facts, is_xliff=False)
+            return XmlReader(path, config.languages, facts, is_xliff=False)
         case suffix if suffix in XLIFF_ENDINGS:
-            return XmlReader(path, languages, facts, is_xliff=True)
+            return XmlReader(path, config.languages, facts, is_xliff=True)
         case suffix if suffix in JSON_ENDINGS:
             return JsonReader(path, config, facts)
         case ".po":
-            return PoReader(path, languages, facts)
+            return PoReader(path, config.languages, facts)
         case _ if is_archive(path):
             raise UserError(
                 f"corpus.path={path} is an archive; unpack it (as by unzip or tar -xf), and name"

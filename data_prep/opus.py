@@ -34,7 +34,7 @@ def fetch_opus(config: CorpusConfig, folder: Path, report: Callable[[str], None]
         UserError: OPUS has no such corpus for these languages, or the download fails.
     """
     found = _find(config, folder)
-    languages = sorted((config.source_language, config.target_language))
+    languages = sorted(config.languages)
     name = f"{found['corpus']}-{found['version']}.{'-'.join(languages)}"
     text = folder / f"{name}.text" / name
     waiting = partial(report, f"waiting for the process that downloads {name}")

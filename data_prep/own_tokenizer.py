@@ -24,7 +24,7 @@ def own_models(tokenizer: TokenizerConfig, corpus: CorpusConfig) -> list[Path]:
     if not tokenizer.path:
         return []
     path = Path(tokenizer.path)
-    names = tokenizer_files(tokenizer.joint, corpus.source_language, corpus.target_language)
+    names = tokenizer_files(tokenizer.joint, *corpus.languages)
     models = [path / name for name in dict.fromkeys(names)] if path.is_dir() else [path]
     if not tokenizer.joint and not path.is_dir():
         raise UserError(

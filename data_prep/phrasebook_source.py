@@ -18,7 +18,7 @@ class PhrasebookSource(Source):
     def __init__(self, config: CorpusConfig, report: Callable[[str], None]) -> None:
         self._config = config
         self._report = report
-        if {config.source_language, config.target_language} not in ({"en", "de"}, {"en", "fr"}):
+        if set(config.languages) not in ({"en", "de"}, {"en", "fr"}):
             raise UserError(
                 f"corpus.direction={config.direction}: the phrasebook offers en-de, de-en, en-fr"
                 " and fr-en"
@@ -44,10 +44,8 @@ class PhrasebookSource(Source):
 
         config = self._config
         self._report(f"generating {config.num_train:,} training pairs of the phrasebook")
-        languages = (config.source_language, config.target_language)
-        return dict(
-            generate(languages, config.num_train, config.num_valid, config.num_test, config.seed)
-        )
+        numbers = config.num_train, config.num_valid, config.num_test
+        return dict(generate(config.languages, *numbers, config.seed))
 
     def splits(self) -> list[str]:
         """`train`, `valid`, then those of `held_out`, `riddle` and `test` that have pairs."""
@@ -62,7 +60,7 @@ class PhrasebookSource(Source):
         """Both texts of each generated pair."""
         config = self._config
         for pair in self._splits[split]:
-            yield Pair(pair.texts[config.source_language], pair.texts[config.target_language])
+            yield Pair(*(pair.texts[language] for language in config.languages))
 
     def annotations(self, split: str) -> list[Annotation]:
         """Annotations of a split, with phrases of the target language."""

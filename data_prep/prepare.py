@@ -188,7 +188,7 @@ def _is_complete(job: _Job, record: Path) -> bool:
 def _clean(job: _Job, work: PrepareConfig, evaluation: EvaluationConfig | None) -> CleanedText:
     """Clean the text, unless it is in the cache."""
     folder = job.cleaned_folder
-    text = CleanedText(folder, (job.corpus.source_language, job.corpus.target_language))
+    text = CleanedText(folder, job.corpus.languages)
     # Corpora that differ only in the tokenizer share the cleaned text.
     with _lock(folder.with_suffix(".lock"), folder, job.reporter):
         shards = folder.with_suffix(".shards")

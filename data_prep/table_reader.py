@@ -55,7 +55,7 @@ class TableReader(Reader):
     ) -> None:
         super().__init__([path], cache)
         self._path, self._wanted = path, config.columns
-        self._languages = (config.source_language, config.target_language)
+        self._languages = config.languages
         lines = [str(line).strip("\ufeff\r") for line in first_units(path)]
         is_csv = plain_name(path).lower().endswith(".csv")
         self._separator = self._find_separator(list(filter(None, lines)), is_csv)

@@ -86,9 +86,14 @@ class TrainedModelConfig:
             )
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """Codes of source and target language."""
+        return self.source_language, self.target_language
+
+    @property
     def direction(self) -> str:
-        """Codes of source and target language, such as `en-de`."""
-        return f"{self.source_language}-{self.target_language}"
+        """Both codes, such as `en-de`."""
+        return "-".join(self.languages)
 
 
 @dataclass(frozen=True)
@@ -204,7 +209,7 @@ def save_trained_model(
     `words` are word forms of the target language; `confidence` is that of `confidence.json`.
     """
     config = model.config
-    files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
+    files = tokenizer_files(config.joint_vocabulary, *config.languages)
     needed = 4 * count_parameters(model.network)  # float32
     needed += sum(tokenizer.path.stat().st_size for tokenizer in model.tokenizers)
     with atomic_folder(folder, needed) as temporary:
@@ -240,12 +245,6 @@ def is_model(folder: Path) -> bool:
     return config.is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
-def direction_of(folder: Path) -> tuple[str, str]:
-    """Read the codes of source and target language of a model folder, without loading it."""
-    values = load_values(folder / CONFIG_FILE)
-    return str(values.get("source_language")), str(values.get("target_language"))
-
-
 def load_trained_model(folder: Path, device: torch.device | str = "cpu") -> TrainedModel:
     """Load a model folder, or the model of a run folder, for translation on a device.
 
@@ -263,7 +262,7 @@ def _load(folder: Path, device: torch.device | str) -> TrainedModel:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; train a model with `make train`")
     config = _load_config(file_inside(folder, CONFIG_FILE))
-    files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
+    files = tokenizer_files(config.joint_vocabulary, *config.languages)
     tokenizers = {name: Tokenizer(file_inside(folder, name)) for name in dict.fromkeys(files)}
     source_tokenizer, target_tokenizer = (tokenizers[name] for name in files)
     sizes = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size

@@ -60,7 +60,7 @@ def main(arguments: _Arguments) -> None:
     check_readable(file)
     folder = model_folder(arguments.model)
     model = open_model(folder, arguments.device)
-    source, target = model.config.source_language, model.config.target_language
+    source, target = model.config.languages
     out = Path(arguments.out or f"{file}.back")
     outs = [out / f"train.{target}", out / f"train.{source}"]
     check_languages(model.config.direction, file, outs[0])

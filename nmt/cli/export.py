@@ -83,8 +83,7 @@ def _text(arguments: _Arguments, folder: Path, model: "TrainedModel") -> "Text |
     if arguments.source:
         source, reference = Path(arguments.source), Path(arguments.reference)
         check_languages(model.config.direction, source, reference)
-        direction = model.config.source_language, model.config.target_language
-        test_set = files_test_set(source, reference, direction)
+        test_set = files_test_set(source, reference, model.config.languages)
     else:
         corpus = open_system(folder).corpus
         if corpus is None:

@@ -82,7 +82,7 @@ def _complete(folder: Path, result: Imported, name: str) -> None:
     from nmt.trained_model import TrainedModelConfig
 
     config: TrainedModelConfig = from_mapping(TrainedModelConfig, result.config, name)
-    files = tokenizer_files(config.joint_vocabulary, config.source_language, config.target_language)
+    files = tokenizer_files(config.joint_vocabulary, *config.languages)
     expected = {CONFIG_FILE, WEIGHTS_FILE, SCORES_FILE, README_FILE, *files}
     if set(files_below(folder)) != expected or any(path.is_symlink() for path in folder.iterdir()):
         raise UserError(f"{name}: cannot be imported: the import wrote other files than expected")

@@ -62,8 +62,7 @@ def main(arguments: _Arguments) -> None:
             model = open_model(system.model, arguments.device)
             translator = partial(arguments.served_translator, model, system.model)
             worker = Worker(model, system.model, translator, arguments.max_waiting)
-            languages = (model.config.source_language, model.config.target_language)
-            served.append(ServedModel(system.name, *languages, worker))
+            served.append(ServedModel(system.name, *model.config.languages, worker))
         app = make_app(served, arguments)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host

@@ -171,9 +171,9 @@ def _translate_lines(
         write, model.target_tokenizer, arguments.column, arguments.alignment, arguments.checks
     )
     lines = LineTranslator(str(file or "stdin"), reader, pipeline, writer.texts)
-    languages = (model.config.source_language, model.config.target_language)
     ending = "" if write is TextFormat.text else f".{write.name}"
-    out = Path(arguments.out) if arguments.out else file and output_name(file, *languages, ending)
+    default = file and output_name(file, *model.config.languages, ending)
+    out = Path(arguments.out) if arguments.out else default
     if out is not None and arguments.out != "-":
         outs = [out, *([Path(f"{out}.align")] if writer.aligns_beside else [])]
         given = {**to_plain(arguments), "input_format": reader.format.name, "format": write.name}
@@ -207,9 +207,8 @@ def _translate_document(
     from nmt.translation.formats import output_name
     from nmt.translation.request import notes_on
 
-    languages = (model.config.source_language, model.config.target_language)
-    document = open_document(file, *languages)
-    default = output_name(file, *languages, file.suffix)
+    document = open_document(file, *model.config.languages)
+    default = output_name(file, *model.config.languages, file.suffix)
     with open_output(out, default, [file, *folders]) as (stream, paths):
         with progress_bar("translating", len(document.units)) as advance:
             data, found = translate_document(document, pipeline, advance)

@@ -256,11 +256,17 @@ class CorpusConfig(OriginConfig):
         return replace(self, name=name, sources={}, mixing=MixingConfig(), **kept)
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """Codes of source and target language."""
+        source, target = self.direction.split("-")
+        return source, target
+
+    @property
     def source_language(self) -> str:
         """Code of the language translated from."""
-        return self.direction.split("-")[0]
+        return self.languages[0]
 
     @property
     def target_language(self) -> str:
         """Code of the language translated into."""
-        return self.direction.split("-")[1]
+        return self.languages[1]

@@ -7,9 +7,10 @@ from pathlib import Path
 from nmt.base import layout
 from nmt.base.errors import UserError
 from nmt.base.files import read_lines
+from nmt.config import load_values
 from nmt.data.corpus import PreparedCorpus
 from nmt.run_folder import Run
-from nmt.trained_model import direction_of, is_model
+from nmt.trained_model import is_model
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ class System:
 
     @property
     def direction(self) -> tuple[str, str]:
-        """Codes of the source and the target language."""
-        return direction_of(self.model)
+        """Codes of the source and the target language, read without loading the model."""
+        values = load_values(self.model / layout.CONFIG_FILE)
+        return str(values.get("source_language")), str(values.get("target_language"))
 
 
 def find_model() -> Path:

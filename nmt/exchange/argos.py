@@ -82,5 +82,4 @@ def package_name(model: TrainedModel) -> str:
 def _codes(model: TrainedModel) -> list[str]:
     """Return the codes of Argos Translate for both languages: `pt_BR` → `pb`, `zh_Hant` → `zt`."""
     special = {"pt_BR": "pb", "zh_Hant": "zt", "zh_TW": "zt"}
-    languages = model.config.source_language, model.config.target_language
-    return [special.get(language, language.partition("_")[0]) for language in languages]
+    return [special.get(code, code.partition("_")[0]) for code in model.config.languages]

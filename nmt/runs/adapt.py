@@ -65,7 +65,7 @@ def general_test_set(config: Config, beginning: str) -> TestSet | None:
     It is read from two files, `<beginning>.<language>`. If `beginning` is empty, it is
     `test`, or the first test set, of the general text in `corpus.sources`.
     """
-    languages = (config.corpus.source_language, config.corpus.target_language)
+    languages = config.corpus.languages
     if beginning:
         source, reference = (Path(f"{beginning}.{language}") for language in languages)
         test_set = evaluate.files_test_set(source, reference, languages)
@@ -94,9 +94,8 @@ def adapt(
     The test sets are those of the corpus and, if given, `general`. If `outputs` is given, the
     adapted model is copied to it. The forms of the terms of `glossary` are stored with the model.
     """
-    languages = config.corpus.source_language, config.corpus.target_language
     if glossary is not None:
-        read_terms(glossary, *languages)  # an error leaves no run
+        read_terms(glossary, *config.corpus.languages)  # an error leaves no run
     if config.run.dry_run:
         dry_run(config)
         return
@@ -154,7 +153,7 @@ def summary_lines(test_set: str, scores: Mapping[str, Any]) -> Iterator[str]:
     before, name = scores.get("baseline", {}), one_line(test_set)
     if not before:
         yield f"{name}: not compared with the original model"
-    for key in [key for key in ("bleu", "chrf") if key in before]:
+    for key in filter(before.__contains__, ("bleu", "chrf")):
         found, after = before[key], scores[key]["score"]
         p = format_p(max(found["p_bootstrap"], found["p_randomisation"]))
         change = f"{format_difference(found['difference'])}, p {p}, {found['verdict']}"

@@ -265,10 +265,8 @@ class Worker:
 
     def _glossary(self, text: str) -> Glossary:
         """Return the terms of a request, and those of the server that it does not replace."""
-        config = self.model.config
-        languages = (config.source_language, config.target_language)
         general = self._translator(1).glossary or self._no_terms
-        own = parse_terms(text, "glossary", *languages, may_lack_targets=True)
+        own = parse_terms(text, "glossary", *self.model.config.languages, may_lack_targets=True)
         replaced = {term.source for term in own}
         kept = [term for term in general.terms if term.source not in replaced]
         return replace(general, terms=[*kept, *own], counts=TermCounts())

@@ -119,12 +119,9 @@ class Glossary:
 
     @cached_property
     def _by_lemma(self) -> dict[str, list[str]]:
-        wanted = {
-            _key(word, self.target)
-            for term in self.terms
-            for target in term.targets
-            for word in WORD.findall(target)
-        }
+        """The word forms of each lemma that is in a target."""
+        targets = " ".join(target for term in self.terms for target in term.targets)
+        wanted = {_key(word, self.target) for word in WORD.findall(targets)}
         by_lemma: defaultdict[str, list[str]] = defaultdict(list)
         for word in self.words:
             if (key := _key(word, self.target)) in wanted:
@@ -188,16 +185,14 @@ def open_glossary(path: Path, models: Sequence[TrainedModel], folder: Path) -> G
 
     `folder` is that of the first model, whose word forms and forms of terms the glossary may use.
     """
-    config = models[0].config
-    terms = read_terms(path, config.source_language, config.target_language)
-    return glossary_of(terms, models, folder)
+    return glossary_of(read_terms(path, *models[0].config.languages), models, folder)
 
 
 def glossary_of(terms: Sequence[Term], models: Sequence[TrainedModel], folder: Path) -> Glossary:
     """Return a glossary of terms, see `open_glossary`."""
-    languages = models[0].config.source_language, models[0].config.target_language
+    words, forms = word_forms(folder), _read_forms(folder)
     is_annotated = all(model.config.terminology for model in models)
-    return Glossary(*languages, terms, word_forms(folder), is_annotated, _read_forms(folder))
+    return Glossary(*models[0].config.languages, terms, words, is_annotated, forms)
 
 
 def _read_forms(folder: Path) -> TermForms:
