@@ -16,6 +16,7 @@ from nmt.documents.xml_text import Element, XmlFormat, parse_xml, to_xml
 
 _INLINE = XmlFormat(frozenset({"g", "mrk", "pc"}), is_unique=True)
 _STRING = re.compile(r'#[^~].*|(?:#~[ |]*)?(?:msg\w+(?:\[\d+\])?)?\s*"(?:[^"\\]|\\.)*"\s*')
+_ENTRY = re.compile("#[:,.|]|msg")
 _CHARSET = re.compile(rb'"Content-Type:[^"\n]*charset=(?!CHARSET)([\w.:-]+)')
 # States of a target that is yet to be translated, in versions 1.2 and 2.
 _OPEN = {None, "new", "needs-translation", "initial"}
@@ -159,14 +160,18 @@ class Po(DocumentFile):
             return text.replace(f"charset={self._encoding}", "charset=UTF-8", 1).encode()
 
     def _with_entries(self) -> str:
-        """Return the file with the entries that were open; others stay as they are wrapped."""
+        """Return the file, in which only the entries without a translation are written again."""
         lines = self._text.split("\n")
         opened = set(map(id, self._open))
-        ends = [len(lines) + 1, *(entry.linenum for entry in reversed(self._file))]
-        for entry, end in zip(reversed(self._file), ends, strict=False):
+        first = next((i for i, line in enumerate(lines) if _ENTRY.match(line)), 0)
+        end = len(lines)
+        for entry in reversed(self._file):
+            # Without a header, polib knows no line of the first entry, and takes the comments of
+            # translators before it for those of the file.
+            begin = entry.linenum - 1 if entry.linenum else first
             if id(entry) in opened:
-                block = lines[entry.linenum - 1 : end - 1]
-                num_blank = len(block) - len("\n".join(block).rstrip("\n").split("\n"))
-                message = str(entry).rstrip("\n").split("\n")
-                lines[entry.linenum - 1 : end - 1] = [*message, *[""] * num_blank]
+                block = "\n".join(lines[begin:end])
+                blank_lines = block[len(block.rstrip("\n")) :]
+                lines[begin:end] = [str(entry).rstrip("\n") + blank_lines]
+            end = begin
         return "\n".join(lines)

@@ -338,6 +338,15 @@ def test_entries_of_po_that_have_a_translation_stay_as_they_are_wrapped(tmp_path
     assert '\n#: a.c:1\n#, c-format\nmsgid "A dog sees %d cats."\nmsgstr "A DOG SEES' in text
 
 
+@pytest.mark.parametrize("before", ["", "# Of the file.\n", "# One.\n#\n\n#: a.c:1\n"])
+def test_po_needs_no_header(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "a.po"
+    entries = 'msgctxt "one"\nmsgid "A dog."\nmsgstr ""\n\n\nmsgid "kept"\nmsgstr "bleibt"\n'
+    path.write_text(before + entries)
+    expected = entries.replace('msgstr ""', 'msgstr "A DOG."')
+    assert translated(path, str.upper).decode() == before + expected
+
+
 def test_an_open_comment_of_html_stays(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text("<p>A <b>dog</b> <!-- kept </p>")
