@@ -46,11 +46,11 @@ class DiskError(UserError):
         self.path, self.number, self.needed = path, number, needed
 
     def __str__(self) -> str:
-        space = f" (about {_format_bytes(self.needed)} needed" if self.needed else ""
+        space = [f"about {_format_bytes(self.needed)} needed"] if self.needed else []
         if space and self.number == errno.ENOSPC:
             folder = next(filter(os.path.isdir, self.path.absolute().parents))
-            space += f", {_format_bytes(shutil.disk_usage(folder).free, math.floor)} free"
-        reason = os.strerror(self.number).lower() + (f"{space})" if space else "")
+            space.append(f"{_format_bytes(shutil.disk_usage(folder).free, math.floor)} free")
+        reason = os.strerror(self.number).lower() + (f" ({', '.join(space)})" if space else "")
         return printable(
             f"{self.path}: cannot be written: {reason}; fix this or write elsewhere"
             " (run.outputs= or out=), then run the command again"

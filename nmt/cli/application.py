@@ -26,11 +26,10 @@ from pydantic_core import to_jsonable_python
 
 from nmt.base.errors import UserError, first_line
 from nmt.base.log import log_to_hydra
-from nmt.cli.hydra_errors import converted_hydra_errors
+from nmt.cli.hydra_errors import VERSION_BASE, converted_hydra_errors
 from nmt.config import extra, flattened, from_mapping, leaf_fields
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
-VERSION_BASE = "1.3"  # of Hydra's defaults
 
 _MISSING = "???"
 _NO_PRESETS = "pkg://hydra.conf"  # a folder that is on the search path of all applications
@@ -175,8 +174,10 @@ def from_composed(
     except OmegaConfBaseException as error:
         raise UserError(f"{error.full_key}: {first_line(error)}") from None
     for key, value in (changes or {}).items():
-        *path, last = key.split(".")
-        functools.reduce(lambda node, name: node.setdefault(name, {}), path, values)[last] = value
+        node, (*path, last) = values, key.split(".")
+        for name in path:
+            node = node.setdefault(name, {})
+        node[last] = value
     flat = flattened(values)
     for key, field in leaf_fields(kind).items():
         value = flat.get(key)

@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from nmt.base.errors import UserError
 from nmt.base.log import print_line
-from nmt.cli.application import CONFIG_FOLDER, VERSION_BASE, from_composed, schema
-from nmt.cli.hydra_errors import converted_hydra_errors
+from nmt.cli.application import CONFIG_FOLDER, from_composed, schema
+from nmt.cli.hydra_errors import VERSION_BASE, converted_hydra_errors
 from nmt.config import Config, differing_values, with_row
 from nmt.runs import job_names
 from nmt.runs.multirun import run_job

@@ -22,6 +22,8 @@ from nmt.base.errors import UserError, first_line, one_line
 from nmt.base.system import require_package
 from nmt.config import extra, leaf_fields, unknown_key
 
+VERSION_BASE = "1.3"  # of Hydra's defaults
+
 _FULL_ERROR = "HYDRA_FULL_ERROR"
 _SWEEP_FLAGS = {"--multirun", "-m"}
 _PLUGINS = {
@@ -142,6 +144,6 @@ def _unknown_key(key: str, kind: type[Any], folder: str | None) -> str:
 def _groups_and_presets(folder: str | None) -> dict[str, list[str]]:
     if folder is None:
         return {}
-    with hydra.initialize_config_dir(folder, version_base="1.3"):
+    with hydra.initialize_config_dir(folder, version_base=VERSION_BASE):
         loader = GlobalHydra.instance().config_loader()
         return {name: loader.get_group_options(name) for name in loader.list_groups("")}

@@ -53,10 +53,9 @@ def _summary(module: str) -> str:
 
 
 def imported(name: str) -> Callable[[], None]:
-    """Import the module of a command, and no other; a wrong name is an error of the function."""
+    """Import one command and return its function; that of an unknown name raises UserError."""
     if name in COMMANDS:
-        command: Callable[[], None]
-        command = importlib.import_module(f"nmt.cli.{COMMANDS[name]}").main
+        command: Callable[[], None] = importlib.import_module(f"nmt.cli.{COMMANDS[name]}").main
         return command
 
     def refuse() -> None:

@@ -64,9 +64,6 @@ class BucketedPlan(EpochPlan):
         shares = _shares([part.cost for part in parts], world_size)
         return [self._merged({number: parts[number] for number in share}) for share in shares]
 
-    def _work(self, part: MicroBatch) -> int:
-        return self.start_tokens + part.cost
-
     def _buckets_of(self, index: int) -> list[np.ndarray]:
         first = index * self.buckets_per_update
         return self.buckets[first : first + self.buckets_per_update]

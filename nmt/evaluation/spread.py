@@ -49,7 +49,7 @@ def all_scores(results: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], Sp
     for split in results[0]["test_sets"]:
         for metric in METRIC_NAMES:
             scores = [result["test_sets"].get(split, {}).get(metric) for result in results]
-            signatures = {score and score["signature"] for score in scores}
-            if None not in signatures and len(signatures) == 1:
+            signatures = {score["signature"] for score in scores if score}
+            if all(scores) and len(signatures) == 1:
                 spreads[split, metric] = Spread.of((one["score"] for one in scores), *signatures)
     return spreads

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 from nmt.base.errors import one_line
@@ -45,7 +44,7 @@ def import_folder(
         send(title=title, total=total)
         yield lambda count: send(advance=count)
 
-    sources = request.texts or list(islice(_made_up(model), NUM_TEXTS))
+    sources = request.texts or list(_made_up(model))
     text = Text(f"{len(sources):,} lines", sources)
     with folder.errors_named():
         compared = compare(lambda: importer.open(model, folder), model, text, bar)
@@ -54,7 +53,7 @@ def import_folder(
 
 
 def _made_up(model: TrainedModel) -> Iterator[str]:
-    """Yield texts of random pieces of the source vocabulary, at most as many as are needed."""
+    """Yield at most `NUM_TEXTS` texts of random pieces of the source vocabulary."""
     generator, tokenizer = random.Random(1), model.source_tokenizer
     ids = [index for index in range(tokenizer.vocabulary_size) if index != tokenizer.unknown_id]
     for _ in range(NUM_TEXTS):

@@ -65,7 +65,7 @@ class MultiHeadAttention(nn.Module):
         self.num_heads = config.num_heads
         key_width = config.num_heads * config.head_key_width  # H · d_k
         value_width = config.num_heads * config.head_value_width  # H · d_v
-        self.widths = (key_width, key_width, value_width)
+        self.packed_widths = (2 * key_width, value_width)  # queries and keys, values
         self.dropout = Dropout(config.attention_dropout)
         self.rotary = rotary
         self.query = Linear(config.width, key_width)  # W^Q of all heads
@@ -122,8 +122,7 @@ class MultiHeadAttention(nn.Module):
             Queries (B, H, L, d_k), keys (B, H, L, d_k) and values (B, H, L, d_v).
         """
         if self.packed is not None:
-            key_width, _, value_width = self.widths
-            both, values = self.packed(hidden).split((2 * key_width, value_width), dim=-1)
+            both, values = self.packed(hidden).split(self.packed_widths, dim=-1)
             both = self.split_heads(both, 2)  # queries and keys, (B, 2 · H, L, d_k)
             if self.rotary is not None:
                 both = self.rotary(both, first)

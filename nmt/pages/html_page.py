@@ -8,7 +8,6 @@ import io
 import logging
 import os
 import re
-import unicodedata
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +19,8 @@ from markupsafe import Markup
 
 # The shared layout, macros and style.
 _TEMPLATES = Path(__file__).with_name("templates")
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but line feeds
 
 # matplotlib draws with these colours; they are replaced by variables of style.css, which differ
 # between light and dark mode. `group1` … are easy to tell apart; `fifth1` … go from bad to good.
@@ -114,6 +115,4 @@ def _without_control_characters(value: object) -> object:
     """Replace control characters and lone surrogates in a value of a template."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return "".join(
-        "\ufffd" if unicodedata.category(c) in ("Cc", "Cs") and c != "\n" else c for c in value
-    )
+    return _CONTROL.sub("\ufffd", value)

@@ -1,13 +1,6 @@
 """Run folders: their only reader. A folder may be of untrusted origin, or incomplete."""
 
-from nmt.run_folder.records import (
-    CostRecord,
-    Status,
-    describe_cost,
-    parse_record,
-    series,
-    with_number,
-)
+from nmt.run_folder.records import CostRecord, Status, describe_cost, parse_record, series
 from nmt.run_folder.run import Run
 from nmt.run_folder.stored_texts import StoredTexts
 
@@ -19,5 +12,4 @@ __all__ = [
     "describe_cost",
     "parse_record",
     "series",
-    "with_number",
 ]

@@ -119,11 +119,6 @@ def parse_record(line: bytes) -> dict[str, Any] | None:
     return record
 
 
-def with_number(records: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
-    """Return the records in which the value of a key is a number."""
-    return [record for record in records if isinstance(record.get(key), float | int)]
-
-
 def series(records: Iterable[Mapping[str, Any]], key: str) -> tuple[list[float], list[float]]:
     """Return updates and values of the records with `key`; a value that is not a number is NaN."""
     found = [(record["update"], record[key]) for record in records if key in record]

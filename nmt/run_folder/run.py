@@ -21,7 +21,6 @@ from nmt.run_folder.records import (
     TestSetRecord,
     parse_record,
     status_of,
-    with_number,
 )
 from nmt.run_folder.stored_texts import StoredTexts, read_texts
 
@@ -237,7 +236,7 @@ class Run:
         An incomplete run has the scores of its best validation so far, and no `test_bleu`.
         """
         if self.final is None:
-            found = with_number(self.records, "valid/bleu")
+            found = (one for one in self.records if isinstance(one.get("valid/bleu"), float | int))
             return max(found, key=lambda one: one["valid/bleu"], default={}).get(f"valid/{metric}")
         if metric == "test_bleu":
             tests = list(self.final["test_sets"].values())

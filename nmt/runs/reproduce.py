@@ -99,12 +99,11 @@ class Result:
 def read_results(path: Path) -> dict[str, Result]:
     """Read all rows of a table of results, by name."""
     results: dict[str, Result] = {}
-    for key, row in load_values(path).items():
-        name = str(key)
-        origin = f"{path}: {name}"
+    for name, row in load_values(path).items():
         if not isinstance(row, Mapping):
-            raise UserError(f"{origin} must be a mapping of keys, as the other rows are")
-        results[name] = from_mapping(Result, {"name": name, **row}, origin)
+            raise UserError(f"{path}: {name} must be a mapping of keys, as the other rows are")
+        values = {"name": str(name), **row}
+        results[str(name)] = from_mapping(Result, values, f"{path}: {name}")
     return results
 
 

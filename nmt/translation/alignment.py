@@ -58,18 +58,19 @@ class Aligner:
         The weights are (target words, source words), or (0, 0) where a side is empty; None for a
         pair too long for the model.
         """
-        texts = (sources, translations)
-        sides = [t.encode(side) for t, side in zip(self._tokenizers, texts, strict=True)]
-        words = [t.word_indices(side) for t, side in zip(self._tokenizers, texts, strict=True)]
-        pairs, words_of_pairs = (list(zip(*both, strict=True)) for both in (sides, words))
+        source, target = self._tokenizers
+        pairs = list(zip(source.encode(sources), target.encode(translations), strict=True))
+        source_words, target_words = source.word_indices(sources), target.word_indices(translations)
         empty = np.zeros((0, 0), dtype=np.float32)
         found = [empty if self._forced.fits(pair) else None for pair in pairs]
         indices = [i for i, pair in enumerate(pairs) if found[i] is not None and all(pair)]
         for number, layers in self._forced.cross_attention([pairs[i] for i in indices]):
             index = indices[number]
             weights = layers[self._layer].mean(dim=0)[:-1, :-1]  # (T, S), without EOS
-            pieces = (t.pieces(ids) for t, ids in zip(self._tokenizers, pairs[index], strict=True))
-            found[index] = sum_by_words(weights, *words_of_pairs[index], *pieces).numpy()
+            words = source_words[index], target_words[index]
+            source_ids, target_ids = pairs[index]
+            pieces = source.pieces(source_ids), target.pieces(target_ids)
+            found[index] = sum_by_words(weights, *words, *pieces).numpy()
         return found
 
 

@@ -72,7 +72,14 @@ def _bleu_score(matches: Counts, totals: Counts, reference_totals: Counts, metri
 
 
 def _overlaps(ngrams: list[list[Counter[Any]]]) -> tuple[Counts, Counts]:
-    """Count n-grams by order: shared by two of n texts (n, n, orders), and of each (n, orders)."""
+    """Return how many n-grams each two of n texts share, and how many each text has, by order.
+
+    Args:
+        ngrams: for each text, a counter for each order.
+
+    Returns:
+        Arrays (n, n, orders) and (n, orders).
+    """
     matches, totals = [], []
     for of_order in zip(*ngrams, strict=True):
         columns = {ngram: column for column, ngram in enumerate(set().union(*of_order))}

@@ -38,8 +38,9 @@ def spellings(number: str) -> tuple[str, ...]:
 def split_dates(text: str) -> tuple[dict[tuple[str, ...], str], str]:
     """Return the dates of a text that are written in digits, and the text without them.
 
-    The key of a date is what stays in all languages: its numbers, sorted, of the year the last two
-    digits; the value is how the text writes it.
+    The dates are a dictionary from their numbers to how the text writes them. The numbers are
+    sorted, and have only the last two digits of the year, so that they are the same in all
+    languages.
     """
     dates = {}
     for match in _DATE.finditer(text):

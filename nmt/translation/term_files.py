@@ -83,6 +83,7 @@ _Row = tuple[str, str, bool, str]
 
 
 def _terms(rows: Iterable[_Row], name: str, source: str, target: str) -> list[Term]:
+    """Return a term for each source, form and part of speech, with all its translations."""
     targets: defaultdict[tuple[str, bool, str], list[str]] = defaultdict(list)
     for term, translation, is_exact, pos in rows:
         targets[term, is_exact, pos.lower()].append(translation)
