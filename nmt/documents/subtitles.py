@@ -5,7 +5,6 @@ it, which follow the word alignment; numbers, times and settings are kept.
 """
 
 import re
-import textwrap
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -21,7 +20,6 @@ _TAG = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z]\w*)[^<>]*>|\{\\[^{}]*\}|<[\d
 _SPEAKER = re.compile(r"(?:<[^<>]*>|\{[^{}]*\}|\s)*[-–—]\s*\S")
 _LINE = re.compile(r"[^\n]+")
 _MOST_CUES = 4  # in one sentence
-_MOST_LINES = 2  # in one cue
 # Characters in a line, by whether the language has blanks between words: what broadcasters use for
 # Latin script and for Chinese.
 _LINE_LENGTH = {True: 42, False: 16}
@@ -77,15 +75,15 @@ class Subtitles(TextFile):
         longest = _LINE_LENGTH[has_blanks]
         if len(_TAG.sub("", text)) <= longest or _SPEAKER.match(text):
             return text
-        half = -(-len(text) // _MOST_LINES)
         if not has_blanks:
+            half = (len(text) + 1) // 2
             return f"{text[:half]}\n{text[half:]}"
-        wrapped: list[str] = []
-        for width in range(half, len(text) + 1):
-            wrapped = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
-            if len(wrapped) <= _MOST_LINES:  # the narrowest lines that are no more than two
-                break
-        return "\n".join(wrapped)
+        blanks = [match.start() for match in re.finditer(" ", text)]
+        if not blanks:
+            return text
+        # The longer line is as short as possible; of two such blanks, the last one is taken.
+        middle = min(blanks, key=lambda blank: (max(blank, len(text) - blank - 1), -blank))
+        return f"{text[:middle]}\n{text[middle + 1 :]}"
 
 
 def _sentences(text: str) -> Iterator[list[_Span]]:
