@@ -15,7 +15,7 @@ from nmt.translation.request import Request, Translation
 from nmt.translation.spans import (
     Mark,
     essence,
-    has_words,
+    has_text,
     numbers_with_units,
     protected_spans,
     without_spans,
@@ -79,7 +79,7 @@ class Protection:
         while pending:
             tried = {i: one for i in pending if (one := next(attempts[i], None))}
             for source in (requests[i].source for i in pending if i not in tried):
-                outcome = "untranslated" if has_words(source) else "kept"
+                outcome = "untranslated" if has_text(source) else "kept"
                 vars(counts)[outcome] += len(protected_spans(source))
             translated = self._translated(list(tried.values()), translator, progress)
             pending, progress = [], None
@@ -130,7 +130,7 @@ def _untranslated(text: str) -> Translation:
     reason = "no translation keeps its protected spans"
     if Message.parse(text).is_malformed:
         reason = "its plural or select is malformed; correct its braces"
-    return Translation(text, 0.0, notes=(f"not translated, because {reason}",) * has_words(text))
+    return Translation(text, 0.0, notes=(f"not translated, because {reason}",) * has_text(text))
 
 
 def _attempts(request: Request, translator: Translator) -> Iterator[_Attempt]:
@@ -144,7 +144,7 @@ def _attempts(request: Request, translator: Translator) -> Iterator[_Attempt]:
     spans = protected_spans(text)
     if not spans:
         yield _Attempt(request)
-    if not spans or not has_words(text) or Message.parse(text).is_malformed:
+    if not spans or not has_text(text) or Message.parse(text).is_malformed:
         return
     if knows := translator.can_write("".join(spans)):
         yield _Attempt(request)

@@ -58,8 +58,8 @@ class _Scan:
         self.pairs = _tag_pairs([match[0] for match in self.matches])
         begins = [match.start() for match in self.matches]
         ends = [0, *(match.end() for match in self.matches)]
-        has_text = (bool(text[a:b].strip()) for a, b in zip(ends, begins, strict=False))
-        self._num_texts = list(accumulate(has_text))  # up to each span
+        are_texts = (bool(text[a:b].strip()) for a, b in zip(ends, begins, strict=False))
+        self._num_texts = list(accumulate(are_texts))  # up to each span
 
     def encloses_text(self, opening: int) -> bool:
         """Return whether there is any text besides spans inside the pair of an opening tag."""
@@ -94,7 +94,7 @@ def amounts(text: str) -> Iterator[tuple[str, str, str]]:
             yield " ".join(numbers(one["number"])), unit, one[0]
 
 
-def has_words(text: str) -> bool:
+def has_text(text: str) -> bool:
     """Return whether there is anything to translate besides spans."""
     return any(map(str.isalnum, SPAN.sub(" ", text)))
 
