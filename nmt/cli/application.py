@@ -32,6 +32,8 @@ from nmt.config import extra, flattened, from_mapping, leaf_fields
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "conf"
 
 _MISSING = "???"
+_MAKE = {"folder": "FROM", "initial_model": "MODEL"}
+"""Variables of the Makefile for required keys of another name."""
 _NO_PRESETS = "pkg://hydra.conf"  # a folder that is on the search path of all applications
 
 # The settings of Hydra that all commands share; a defaults list names them as `application`.
@@ -182,7 +184,8 @@ def from_composed(
     for key, field in leaf_fields(kind).items():
         value = flat.get(key)
         if field.is_required() and value in (_MISSING, "", None):
-            raise UserError(f"{key}= is missing (for make: {key.upper()}=): {field.description}")
+            doc = " ".join(str(field.description).split())
+            raise UserError(f"{key}= is missing (for make: {_MAKE.get(key, key.upper())}=): {doc}")
         if field.annotation is str and key in flat and not isinstance(value, str | int):
             raise UserError(
                 f"{key}={value} is not text: quote it for Hydra and for the shell, as in"

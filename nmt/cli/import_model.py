@@ -32,8 +32,8 @@ _HUB_WEIGHTS = (
 
 @checked_dataclass
 class _Arguments:
-    folder: str = ""
-    """Folder of the model, or its name on the Hugging Face hub (for make: FROM=)."""
+    folder: str
+    """Folder of the model, or its name on the Hugging Face hub."""
     out: str = ""
     """New model folder (default: outputs/imports/<name of the folder>)."""
     direction: str = ""
@@ -46,11 +46,6 @@ class _Arguments:
 @application(_Arguments)
 def main(arguments: _Arguments) -> None:
     """Run the command."""
-    if not arguments.folder:
-        raise UserError(
-            "folder= is missing (for make: FROM=): name a folder of another program, or a"
-            " model of the Hugging Face hub"
-        )
     name = Path(arguments.folder)
     out = Path(arguments.out or Path("outputs", "imports", name.resolve().name))
     lines = iterate_lines(Path(arguments.check)) if arguments.check else []

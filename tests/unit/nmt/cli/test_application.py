@@ -1,5 +1,6 @@
 """Commands as Hydra applications: grammar, flags, errors, help."""
 
+import importlib
 import logging
 import os
 import shutil
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError, disk_errno
-from nmt.cli.application import application, group
+from nmt.cli.application import application, from_composed, group, schema
 from nmt.cli.compose import CONFIG_FOLDER, to_config
 from nmt.cli.main import main as nmt
-from nmt.config import Config, DecodingConfig, checked_dataclass, option
+from nmt.config import Config, DecodingConfig, checked_dataclass, leaf_fields, option
 
 ROOT = Path(__file__).parents[4]
 Color = StrEnum("Color", "red blue")
@@ -192,6 +193,34 @@ def test_help_shows_the_presets_and_the_values_of_the_experiment(
     assert "  training.max_updates=7\n" in printed
     assert "\n      Values: auto, float32, bfloat16.\n" in printed
     assert "model.width" not in printed
+
+
+@pytest.mark.parametrize(
+    ("module", "keys"),
+    [
+        ("adapt", ["initial_model", "data"]),
+        ("backtranslate", ["model", "file"]),
+        ("import_model", ["folder"]),
+        ("score", ["source", "target"]),
+        ("subwords", ["text"]),
+        ("translate", ["file"]),
+    ],
+)
+def test_an_error_for_a_missing_key_names_its_variable_of_the_makefile(
+    module: str, keys: list[str]
+) -> None:
+    kind = importlib.import_module(f"nmt.cli.{module}")._Arguments
+    assert [key for key, field in leaf_fields(kind).items() if field.is_required()] == keys
+    makefile = (ROOT / "Makefile").read_text()
+    for key in keys:
+        given = OmegaConf.merge(schema(kind), {other: "x" for other in keys if other != key})
+        with pytest.raises(UserError, match=r"= is missing \(for make: [A-Z]+=\): .+") as caught:
+            from_composed(kind, given)
+        variable = str(caught.value).split("make: ")[1].split("=")[0]
+        assert str(caught.value).startswith(f"{key}=")
+        assert "\n" not in str(caught.value)
+        forms = f"'{key}=$${{oc.env:{variable}}}'", f"$(call key,{key},{variable})"
+        assert any(form in makefile for form in forms)
 
 
 def own_preset(folder: Path) -> None:
