@@ -131,8 +131,8 @@ def adapt(
             print_line(line)
     if general is None:
         print_line(
-            "no general test set is given; general_test=news (for make: ARGS=general_test=news) reads"
-            " news.en and news.de"
+            "no general test set is given; general_test=news (for make: ARGS=general_test=news)"
+            " reads news.en and news.de"
         )
 
 
