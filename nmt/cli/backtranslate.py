@@ -73,7 +73,7 @@ def main(arguments: _Arguments) -> None:
     outs = translate_to_files(translator, file, outs, settings, [folder], arguments.resume)
     lines = Counter(bool(line) for line in iterate_lines(outs[0]))
     print_line(
-        f"{lines[True]:,} pairs; {lines[False]:,} lines without one: they or their translations"
-        " are empty"
+        f"{lines[True]:,} pairs; lines without one, because text or translation is empty:"
+        f" {lines[False]:,}"
     )
     print_written(outs)

@@ -90,7 +90,8 @@ def test_a_back_translation_has_a_line_for_each_line(
     found = [best[0].text for best in translator.translate(["Kalo mine.", "Zuve ra!"])]
     assert (folder / "train.de").read_text() == "\n\n".join(map(str.strip, found)) + "\n"
     assert sorted(path.name for path in folder.iterdir()) == ["train.de", "train.en"]
-    assert "2 pairs; 1 lines without one" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert "2 pairs; lines without one, because text or translation is empty: 1" in printed
 
 
 def test_the_pieces_of_a_text_are_shown(
