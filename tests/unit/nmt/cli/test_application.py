@@ -1,6 +1,5 @@
 """Commands as Hydra applications: grammar, flags, errors, help."""
 
-import importlib
 import logging
 import os
 import shutil
@@ -16,6 +15,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from nmt.base.errors import UserError, disk_errno
+from nmt.cli import adapt, backtranslate, import_model, score, subwords, translate
 from nmt.cli.application import application, from_composed, group, schema
 from nmt.cli.compose import CONFIG_FOLDER, to_config
 from nmt.cli.main import main as nmt
@@ -198,18 +198,18 @@ def test_help_shows_the_presets_and_the_values_of_the_experiment(
 @pytest.mark.parametrize(
     ("module", "keys"),
     [
-        ("adapt", ["initial_model", "data"]),
-        ("backtranslate", ["model", "file"]),
-        ("import_model", ["folder"]),
-        ("score", ["source", "target"]),
-        ("subwords", ["text"]),
-        ("translate", ["file"]),
+        (adapt, ["initial_model", "data"]),
+        (backtranslate, ["model", "file"]),
+        (import_model, ["folder"]),
+        (score, ["source", "target"]),
+        (subwords, ["text"]),
+        (translate, ["file"]),
     ],
 )
 def test_an_error_for_a_missing_key_names_its_variable_of_the_makefile(
-    module: str, keys: list[str]
+    module: Any, keys: list[str]
 ) -> None:
-    kind = importlib.import_module(f"nmt.cli.{module}")._Arguments
+    kind = module._Arguments
     assert [key for key, field in leaf_fields(kind).items() if field.is_required()] == keys
     makefile = (ROOT / "Makefile").read_text()
     for key in keys:
