@@ -44,8 +44,8 @@ class _Comparison:
 
     def __str__(self) -> str:
         return (
-            f"{self.num_equal:,} of {self.num_compared:,} translations were equal; engine=auto uses"
-            f" CTranslate2 if all of at least {_MIN_COMPARED:,} are"
+            f"CTranslate2 found {self.num_equal:,} of {self.num_compared:,} translations of torch;"
+            f" engine=auto uses it if it finds all of at least {_MIN_COMPARED:,}"
         )
 
 
@@ -100,7 +100,7 @@ def open_engine(
     torch_engine = TorchEngine(model, config, others)
     if engine is EngineName.torch:
         return torch_engine
-    reason = "it can only replace one model on a CPU"
+    reason = "CTranslate2 replaces single models on CPUs only"
     if folder and not others and model.device.type == "cpu":
         reason = _reason_for_torch(config, folder)
     if not reason:
@@ -109,7 +109,7 @@ def open_engine(
             return _AutomaticEngine(model, config, torch_engine, fast)
         except ImportError as error:
             reason = missing(error)
-    print_line(f"engine=auto: torch searches, not CTranslate2: {reason}")
+    print_line(f"engine=auto searches with torch: {reason}")
     return torch_engine
 
 
@@ -125,17 +125,16 @@ def compare_engines(
         return
     try:
         engine = _open_ctranslate2(model, config, "float32")
-    except (ImportError, UserError) as error:
-        print_line(f"engine=auto: {missing(error) if isinstance(error, ImportError) else error}")
-        return
-    with progress_bar("translating with CTranslate2", len(sources)) as advance:
-        found = Translator(model, config, engine).translate(sources, advance)
-    texts = [best.text for best, *_ in found]
-    num_equal = sum(map(eq, texts, translations))
-    comparison = _Comparison(search_keys(config), len(texts), num_equal)
-    others = [one for one in _comparisons(folder) if one.decoding != comparison.decoding]
-    write_json(folder / ENGINES_FILE, [asdict(one) for one in (*others, comparison)])
-    print_line(f"CTranslate2: {comparison}")
+        with progress_bar("translating with CTranslate2", len(sources)) as advance:
+            found = Translator(model, config, engine).translate(sources, advance)
+        num_equal = sum(map(eq, (best.text for best, *_ in found), translations))
+        comparison = _Comparison(search_keys(config), len(found), num_equal)
+        others = [one for one in _comparisons(folder) if one.decoding != comparison.decoding]
+        write_json(folder / ENGINES_FILE, [asdict(one) for one in (*others, comparison)])
+        print_line(str(comparison))
+    except (ImportError, UserError) as error:  # the scores by torch are right all the same
+        reason = missing(error) if isinstance(error, ImportError) else error
+        print_line(f"engine=auto: not compared with CTranslate2: {reason}")
 
 
 def _reason_for_torch(config: DecodingConfig, folder: Path) -> str:
@@ -143,7 +142,10 @@ def _reason_for_torch(config: DecodingConfig, folder: Path) -> str:
     for one in _comparisons(folder):
         if one.decoding == search_keys(config):
             return "" if one.is_enough else str(one)
-    return "not compared with these settings decoding.*; `nmt evaluate engine=auto` does"
+    return (
+        "CTranslate2 was not compared with these settings decoding.*; `nmt evaluate engine=auto`"
+        " compares it"
+    )
 
 
 def _comparisons(folder: Path) -> list[_Comparison]:

@@ -53,10 +53,10 @@ def test_equal_translations_let_ctranslate2_search(
 ) -> None:
     config = digits.config.decoding
     assert automatic(digits, tmp_path).note == ""
-    assert "not compared with these settings" in capsys.readouterr().err
+    assert "was not compared with these settings" in capsys.readouterr().err
     expected = by_torch(digits, config)
     compare_engines(digits, config, tmp_path, SOURCES, expected)
-    assert "30 of 30 translations were equal" in capsys.readouterr().err
+    assert "found 30 of 30 translations of torch" in capsys.readouterr().err
     engine = automatic(digits, tmp_path)
     assert engine.note == OF_CTRANSLATE2
     found = Translator(digits, config, engine).translate(SOURCES)
@@ -86,7 +86,7 @@ def test_another_translation_keeps_torch(
     for translations in (expected, [*expected[:-1], "0"]):  # the second comparison counts
         compare_engines(digits, config, tmp_path, SOURCES, translations)
     assert automatic(digits, tmp_path).note == ""
-    assert "29 of 30 translations were equal" in capsys.readouterr().err
+    assert "found 29 of 30 translations of torch" in capsys.readouterr().err
 
 
 def test_constraints_and_scores_are_left_to_torch(
@@ -128,10 +128,14 @@ def test_torch_searches_where_ctranslate2_cannot(
     compare_engines(digits, config, tmp_path, SOURCES, by_torch(digits, config))
     ensemble = open_engine(EngineName.auto, "", digits, config, [digits], tmp_path)
     assert ensemble.note == ""
-    assert "it can only replace one model on a CPU" in capsys.readouterr().err
+    assert "replaces single models on CPUs only" in capsys.readouterr().err
     unsupported = replace(config, trees=True)
     compare_engines(digits, unsupported, tmp_path, SOURCES, REFERENCES)
     assert "decoding.trees=True" in capsys.readouterr().err
+    (tmp_path / "engines.json").rename(tmp_path / "file")
+    compare_engines(digits, config, tmp_path / "file", SOURCES, REFERENCES)
+    assert "file/engines.json: cannot be written" in capsys.readouterr().err
+    (tmp_path / "file").rename(tmp_path / "engines.json")
     monkeypatch.setitem(sys.modules, "nmt.exchange.ctranslate2", None)
     assert automatic(digits, tmp_path).note == ""
     compare_engines(digits, config, tmp_path, SOURCES, REFERENCES)
