@@ -133,7 +133,9 @@ class Child:
 
     def log(self) -> str:
         """Return its output so far."""
-        return Path(self._log.name).read_text(encoding="utf-8")
+        # Processes that the child has forked may have removed the name, and share the position.
+        number = self._log.fileno()
+        return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
 
     @property
     def update(self) -> int:
