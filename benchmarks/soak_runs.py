@@ -74,6 +74,9 @@ class Run:
         self._newest = max(store.updates(), default=0)
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 class Child:
     """A process that trains.
 
@@ -89,9 +92,12 @@ class Child:
         self._log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115
         self.status: int | None = None
         sys.stderr.flush()
+        # A program handles signals from its first line on, a child only from `_run_training` on.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         self._pid = os.fork()
         if not self._pid:
             self._train(install)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     @property
     def phase(self) -> str:
@@ -143,6 +149,7 @@ class Child:
         return self._shared[2]
 
     def _run_training(self) -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         train(self._run.config)
 
     def _train(self, install: list[Install]) -> NoReturn:
