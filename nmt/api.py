@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -12,19 +12,18 @@ if TYPE_CHECKING:
     from nmt.trained_model import TrainedModel
     from nmt.translation.translator import Translator
 
-EngineName = Literal["torch", "ctranslate2", "auto"]
+# Each search has weights of its own.
+_MAX_TRANSLATORS = 2
 
 
 class Model:
     """A trained model that translates plain text; made by `load`."""
 
-    def __init__(
-        self, trained_model: "TrainedModel", folder: Path, engine: EngineName = "torch"
-    ) -> None:
+    def __init__(self, trained_model: "TrainedModel", folder: Path, engine: str = "torch") -> None:
         self._model = trained_model
         self._folder = folder
         self._engine = engine
-        self._translator = cache(self._make_translator)
+        self._translator = lru_cache(_MAX_TRANSLATORS)(self._make_translator)
         self._translator(1)
 
     @property
@@ -100,7 +99,7 @@ class Model:
         return found if details else [best.text for best, *_ in found]
 
     def _make_translator(self, num_best: int) -> "Translator":
-        """Make a translator, which prepares the weights for the search."""
+        """Make a translator, which prepares the weights at its first search."""
         from nmt import config  # noqa: PLC0415
         from nmt.exchange.engines import open_engine  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -112,7 +111,7 @@ class Model:
         return Translator(self._model, search, opened)
 
 
-def load(folder: str | Path, device: str | None = None, engine: EngineName = "torch") -> Model:
+def load(folder: str | Path, device: str | None = None, engine: str = "torch") -> Model:
     """Load a trained model.
 
     Args:

@@ -12,6 +12,7 @@ keys prefix, required and banned constrain the translations. docs/guides/transla
 
 import hashlib
 import io
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from nmt.cli.application import application
 from nmt.cli.common import open_output, parse_folders
 from nmt.cli.models import TranslatorArguments, model_folder, open_model
 from nmt.config import (
+    EngineName,
     EvaluationConfig,
     TextFormat,
     Utility,
@@ -118,9 +120,9 @@ def main(arguments: _Arguments) -> None:
     ensemble = map(trained_model.model_folder, parse_folders(arguments.ensemble))
     folders = [model_folder(arguments.model), *ensemble]
     model, *others = [open_model(folder, arguments.device) for folder in folders]
+    if write is TextFormat.jsonl and arguments.engine is EngineName.auto:
+        arguments = replace(arguments, engine=EngineName.torch)  # for token_log_probs
     translator = arguments.translator(model, folders[0], others)
-    if write is TextFormat.jsonl:
-        translator = translator.scoring()
     if arguments.mbr and translator.config.num_best == 1:
         raise UserError("mbr= needs alternatives: add decoding.num_best=8 decoding.beam_size=8")
     aligner = Aligner(model, arguments.alignment_layer) if needs_aligner else None

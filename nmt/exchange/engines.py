@@ -52,10 +52,12 @@ class _Comparison:
 class _AutomaticEngine(Engine):
     """Searches with CTranslate2 or, if a translation has constraints, with torch."""
 
-    def __init__(self, model: TrainedModel, config: DecodingConfig, *engines: Engine) -> None:
+    def __init__(
+        self, model: TrainedModel, config: DecodingConfig, torch_engine: Engine, fast: Engine
+    ) -> None:
         super().__init__(config, model)
-        self._torch, self._fast = engines
-        self.note = self._fast.note
+        self._torch, self._fast = torch_engine, fast
+        self.note = fast.note
 
     @property
     def scoring(self) -> Engine:
@@ -65,9 +67,8 @@ class _AutomaticEngine(Engine):
         self._torch.check(request)
 
     def _search_batches(self, requests: Sequence[Request]) -> BatchResults:
-        plain = {i for i, request in enumerate(requests) if request.is_plain}
-        constrained = set(range(len(requests))) - plain
-        for engine, indices in ((self._fast, sorted(plain)), (self._torch, sorted(constrained))):
+        for engine, is_plain in ((self._fast, True), (self._torch, False)):
+            indices = [i for i, request in enumerate(requests) if request.is_plain == is_plain]
             for batch, found in engine._search_batches([requests[i] for i in indices]):
                 yield [indices[i] for i in batch], found
 
@@ -100,9 +101,7 @@ def open_engine(
     torch_engine = TorchEngine(model, config, others)
     if engine is EngineName.torch:
         return torch_engine
-    reason = "CTranslate2 replaces single models on CPUs only"
-    if folder and not others and model.device.type == "cpu":
-        reason = _reason_for_torch(config, folder)
+    reason = _reason_for_torch(model, config, others, folder)
     if not reason:
         try:
             fast = _open_ctranslate2(model, config, "float32")
@@ -137,8 +136,12 @@ def compare_engines(
         print_line(f"engine=auto: not compared with CTranslate2: {reason}")
 
 
-def _reason_for_torch(config: DecodingConfig, folder: Path) -> str:
+def _reason_for_torch(
+    model: TrainedModel, config: DecodingConfig, others: Sequence[TrainedModel], folder: Path | None
+) -> str:
     """Return why CTranslate2 may not search; empty if it may."""
+    if folder is None or others or model.device.type != "cpu":
+        return "CTranslate2 replaces single models on CPUs only"
     for one in _comparisons(folder):
         if one.decoding == search_keys(config):
             return "" if one.is_enough else str(one)

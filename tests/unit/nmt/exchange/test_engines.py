@@ -192,7 +192,7 @@ def test_python_refuses_what_an_engine_does_not_support(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="glossary= needs engine=torch or engine=auto"):
         nmt.load(MODEL, "cpu", engine="ctranslate2").translate(["1 2"], glossary=terms)
     with pytest.raises(ValueError, match="'fast' is not a valid EngineName"):
-        nmt.load(MODEL, "cpu", engine="fast")  # type: ignore[arg-type]
+        nmt.load(MODEL, "cpu", engine="fast")
 
 
 def records(name: str) -> list[dict[str, list[dict[str, object]]]]:
