@@ -22,4 +22,5 @@ def test_recall_counts_each_occurrence_once() -> None:
 def test_without_terms_recall_is_zero() -> None:
     found = term_recall([], ["Ein Wort."], ["Ein Wort."], ["Ein Wort."])
     assert (found.words, found.occurrences, found.baseline, found.system) == ([], 0, 0.0, 0.0)
-    assert str(found).endswith(": 0, with 0 occurrences in the references")
+    missed = "words that the baseline missed on valid: 0"
+    assert str(found) == f"{missed}, with 0 occurrences in the references"
